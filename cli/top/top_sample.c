@@ -59,22 +59,17 @@ static void rate_nic(struct top_nic *nic, uint64_t sent, uint64_t received, uint
         nic->since_ns = now_ns;
 }
 
-static const char *nic_of(const struct capo_fabric_link *l)
-{
-        return *l->domain->name ? l->domain->name : l->domain->nic;
-}
-
 /* Each interface once, over the ranks that use it. */
 static void update_nics(struct top_job *job, const struct capo_fabric_job *f, uint64_t begin_ns,
                         uint64_t now_ns)
 {
         for (size_t i = 0; f && i < f->n_links; i++)
-                place_nic(job, nic_of(&f->links[i]));
+                place_nic(job, watch_nic_name(&f->links[i]));
         for (size_t n = 0; n < job->n_nics; n++) {
                 uint64_t sent = 0, received = 0;
 
                 for (size_t i = 0; f && i < f->n_links; i++) {
-                        if (!strcmp(nic_of(&f->links[i]), job->nic[n].name)) {
+                        if (!strcmp(watch_nic_name(&f->links[i]), job->nic[n].name)) {
                                 sent += f->links[i].sent;
                                 received += f->links[i].received;
                         }

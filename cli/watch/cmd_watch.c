@@ -81,15 +81,6 @@ static bool read_news_of(struct watch_logs *logs, const char *folder)
         return news && !first;
 }
 
-static void free_logs(struct watch_logs *logs)
-{
-        for (size_t i = 0; i < logs->n; i++)
-                free(logs->v[i].name);
-        free(logs->v);
-        logs->v = NULL;
-        logs->n = 0;
-}
-
 #define SECOND      UINT64_C(1000000000)
 #define SAMPLE_MOST 300 /* seconds */
 #define IDLE_MOST   40  /* samples without a job, then the process for a user ends */
@@ -116,8 +107,6 @@ static uint64_t judge_job(struct watch *w, struct watch_job *job)
         watch_users_leave();
         return in;
 }
-
-static uint64_t now_mono(void) { return capo_clock_of(CLOCK_MONOTONIC); }
 
 /* What the loop waits for besides time. */
 struct waiting {
@@ -157,7 +146,7 @@ static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_n
         for (;;) {
                 struct pollfd fds[2 + WATCH_SERVE_FDS] = {{on->signals, POLLIN, 0},
                                                           {on->ended ? -1 : on->until, POLLIN, 0}};
-                uint64_t now = now_mono();
+                uint64_t now = capo_clock_mono();
                 unsigned n = 2 + watch_serve_poll(&on->serve, fds + 2);
                 int ms = now >= end_ns ? 0 : (int)((end_ns - now) / 1000000) + 1;
 
@@ -174,7 +163,7 @@ static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_n
                          */
                         return freopen("/dev/null", "w", stderr);
                 }
-                if (now_mono() >= end_ns)
+                if (capo_clock_mono() >= end_ns)
                         return true;
         }
 }
@@ -214,7 +203,7 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
 {
         const struct watch_options *o = w->options;
         unsigned idle = 0;
-        uint64_t period = (uint64_t)(o->every * 1e9), next = now_mono();
+        uint64_t period = (uint64_t)(o->every * 1e9), next = capo_clock_mono();
 
         /* a command that has just begun has nothing to sample, and may be short */
         if (o->until && !o->metrics &&
@@ -245,7 +234,7 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
                 if (o->until && o->metrics && !w->n_jobs && soon > SECOND)
                         soon = SECOND;
                 alarm(0);
-                next = now_mono() + (soon < period ? soon : period);
+                next = capo_clock_mono() + (soon < period ? soon : period);
                 if (!wait_until(w, on, next))
                         return 0;
         }
@@ -261,7 +250,9 @@ static int watch_until_end(struct watch *w)
                                                               : CAPO_EXIT_OK;
 
         watch_alarm_end(&logs.job);
-        free_logs(&logs);
+        for (size_t i = 0; i < logs.n; i++)
+                free(logs.v[i].name);
+        free(logs.v);
         watch_serve_finish(&on.serve);
         if (!w->options->until || on.ended)
                 watch_finish_logs(w);
@@ -324,18 +315,16 @@ static int watch_users(struct watch *w)
                 _cleanup_free_ struct watch_user *users = NULL;
                 int n = watch_users_find(NULL, true, &users);
 
-                now = now_mono();
+                now = capo_clock_mono();
                 for (uint32_t i = 0; i < n_all; i++)
                         reap_user(w, &all[i], now + 4 * period);
                 for (int i = 0; i < n; i++) {
-                        uint32_t at = 0;
+                        struct user_watch *u =
+                                FIRST_OF(known, all, n_all, known->user.uid == users[i].uid);
 
-                        while (at < n_all && all[at].user.uid != users[i].uid)
-                                at++;
-                        if (at == n_all)
-                                *xadd(all, n_all) = (struct user_watch){.user = users[i]};
-                        if (!all[at].pid && now >= all[at].again_ns)
-                                all[at].pid = start_user(w, &all[at].user);
+                        u = u ?: xput(all, n_all, .user = users[i]);
+                        if (!u->pid && now >= u->again_ns)
+                                u->pid = start_user(w, &u->user);
                 }
         } while (r == 0 && wait_until(w, &on, now + period));
         for (uint32_t i = 0; i < n_all; i++) {

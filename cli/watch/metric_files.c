@@ -93,37 +93,30 @@ int metric_files_begin(const struct watch *w, struct watch_claim *claim)
         return 0;
 }
 
-static int write_bytes(int fd, const char *bytes, size_t n)
+int watch_write_file(const char *dir, const char *name, const char *old, bool shown,
+                     const char *text, size_t n)
 {
-        while (n) {
-                ssize_t done = write(fd, bytes, n);
-
-                if (done < 0 && errno == EINTR)
-                        continue;
-                if (done <= 0)
-                        return done < 0 ? -errno : -EIO;
-                bytes += done;
-                n -= (size_t)done;
-        }
-        return 0;
-}
-
-static int write_file(const char *dir, const char *name, const char *text, size_t n)
-{
-        _cleanup_close_ int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int folder = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
         char beside[NAME + 8];
+        FILE *out;
         int fd, r;
 
         if (folder < 0)
                 return -errno;
         snprintf(beside, sizeof beside, ".%s.tmp", name);
         unlinkat(folder, beside, 0);
-        fd = openat(folder, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-        if (fd < 0)
+        fd = openat(folder, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        out = fd < 0 ? NULL : fdopen(fd, "w");
+        if (!out)
                 return -errno;
-        fchmod(fd, 0644); /* the exporter is another user, whatever the umask */
-        r = write_bytes(fd, text, n);
-        r = close(fd) < 0 && r == 0 ? -errno : r;
+        if (shown) /* the exporter is another user, whatever the umask */
+                fchmod(fd, 0644);
+        fwrite(text, 1, n, out);
+        r = fflush(out) || (!shown && fsync(fd)) ? -errno : 0;
+        if (fclose(out) && r == 0)
+                r = -errno;
+        if (r == 0 && old)
+                (void)renameat(folder, name, folder, old); /* or it is replaced */
         if (r == 0 && renameat(folder, beside, folder, name) < 0)
                 r = -errno;
         if (r < 0)
@@ -155,9 +148,9 @@ int metric_files_write(const struct watch *w)
                 int r;
 
                 metrics_print(w, &w->job[i], METRICS_TEXT, out);
-                r = fclose(out) ? -ENOMEM : 0;
+                xmemclose(out);
                 name_file(w, &w->job[i], name);
-                r = r ?: write_file(w->options->metrics, name, text, n);
+                r = watch_write_file(w->options->metrics, name, NULL, true, text, n);
                 error = error ?: r;
         }
         say_state(w->options->metrics, error);

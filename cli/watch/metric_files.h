@@ -16,5 +16,10 @@ void metric_files_clear(const struct watch *w, const struct watch_user *user);
  * printed once. Return: 0; -errno. */
 int metric_files_write(const struct watch *w);
 
+/** watch_write_file() - write a file in @dir atomically; an earlier one is renamed to @old (NULL: not
+ * kept). @shown: all users may read it, and it need not outlive the machine. Return: 0; -errno. */
+int watch_write_file(const char *dir, const char *name, const char *old, bool shown,
+                     const char *text, size_t n);
+
 /** metric_files_remove() - remove the file of a job that has ended. */
 void metric_files_remove(const struct watch *w, const struct watch_job *job);

@@ -6,6 +6,7 @@
 #include "cli/hang/hang_describe.h"
 #include "cli/watch/live_call.h"
 #include "cli/watch/metrics.h"
+#include "core/base/clock.h"
 
 /* Names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that its dashboards find
  * their series. Inspector has one file per GPU and the last values; here there is one series for
@@ -38,64 +39,34 @@ static char *ran_as(uint8_t algo_proto, char *text, size_t room)
         return algo_proto ? text : strcpy(text, "unknown");
 }
 
-struct inspected {
-        const struct capo_page_row *row;
-        char size[64], ran[32], comm[CAPO_LIVE_NAME], nodes[16], ranks[16];
-};
-
-static void name_row(const struct capo_job *job, const struct capo_page_row *row,
-                     struct inspected *out)
-{
-        const struct capo_job_comm *c = &job->comms[row->row.comm];
-
-        out->row = row;
-        size_range(row->bytes_max, out->size, sizeof out->size);
-        ran_as(row->row.algo_proto, out->ran, sizeof out->ran);
-        snprintf(out->comm, sizeof out->comm, "%.*s", (int)strcspn(c->name, "#"), c->name);
-        snprintf(out->nodes, sizeof out->nodes, "%u", c->n_nodes);
-        snprintf(out->ranks, sizeof out->ranks, "%d", c->n_ranks);
-}
-
 /* Rows that Inspector would have, those with most time first: of several with equal labels,
  * metrics_point() writes the first. */
-static unsigned choose_rows(const struct hang_page *page, bool p2p, struct inspected out[ROWS])
+static void put_inspected(struct metrics_put *p, const struct watch_job *job, bool p2p, bool time)
 {
+        const struct capo_page *page = &job->page.late;
         unsigned n = 0;
 
-        for (uint32_t i = 0; i < page->late.judged.n && n < ROWS; i++) {
-                const struct capo_page_row *row = &page->late.judged.row[i];
+        for (uint32_t i = 0; i < page->judged.n && n < ROWS; i++) {
+                const struct capo_page_row *row = &page->judged.row[i];
+                struct capo_sampled s = capo_job_row_sampled(&row->row);
+                const struct capo_job_comm *c;
+                char size[64], ran[32], comm[CAPO_LIVE_NAME];
 
                 if (!row->has_bandwidth || row->bytes_max < SMALLEST ||
                     row->row.comm == CAPO_NO_COMM ||
                     (capo_call_kind(row->row.call) == CAPO_KIND_P2P) != p2p)
                         continue;
-                name_row(page->job, row, &out[n++]);
-        }
-        return n;
-}
-
-static void put_family(struct metrics_put *p, const struct watch_job *only, bool p2p, bool time)
-{
-        struct inspected rows[ROWS];
-
-        for (uint32_t j = 0; j < p->watch->n_jobs; j++) {
-                const struct watch_job *job = &p->watch->job[j];
-                unsigned n = job->readable && (!only || only == job)
-                                     ? choose_rows(&job->page, p2p, rows)
-                                     : 0;
-
-                for (unsigned i = 0; i < n; i++) {
-                        const struct inspected *r = &rows[i];
-                        struct capo_sampled s = capo_job_row_sampled(&r->row->row);
-
-                        metrics_point(p, "", time ? capo_sampled_mean(&s) / 1e3 : r->row->busbw,
-                                      "version", "capo-" CAPO_VERSION, "slurm_job_id", job->id,
-                                      "node", p->watch->node, "gpu", "all", "comm_name", r->comm,
-                                      "n_nodes", r->nodes, "nranks", r->ranks,
-                                      p2p ? "p2p_operation" : "collective",
-                                      capo_call_name(r->row->row.call), "message_size", r->size,
-                                      p2p ? NULL : "algo_proto", r->ran, NULL);
-                }
+                n++;
+                c = &page->job->comms[row->row.comm];
+                snprintf(comm, sizeof comm, "%.*s", (int)strcspn(c->name, "#"), c->name);
+                metrics_point(p, "", time ? capo_sampled_mean(&s) / 1e3 : row->busbw, "version",
+                              "capo-" CAPO_VERSION, "slurm_job_id", job->id, "node", p->watch->node,
+                              "gpu", "all", "comm_name", comm, "n_nodes",
+                              hang_print("%u", c->n_nodes), "nranks", hang_print("%d", c->n_ranks),
+                              p2p ? "p2p_operation" : "collective", capo_call_name(row->row.call),
+                              "message_size", size_range(row->bytes_max, size, sizeof size),
+                              p2p ? NULL : "algo_proto",
+                              ran_as(row->row.algo_proto, ran, sizeof ran), NULL);
         }
 }
 
@@ -103,21 +74,29 @@ static void put_family(struct metrics_put *p, const struct watch_job *only, bool
 static void write_inspector(const struct watch *w, const struct watch_job *only,
                             enum metrics_format format, FILE *out)
 {
+        static const struct {
+                const char *name, *help;
+                bool p2p, time;
+        } of[] = {
+                {"nccl_bus_bandwidth_gbs", "Bus bandwidth of a collective in GB/s, median.", false,
+                 false},
+                {"nccl_collective_exec_time_microseconds",
+                 "GPU time of a collective in microseconds, mean.", false, true},
+                {"nccl_p2p_bus_bandwidth_gbs",
+                 "Bus bandwidth of a send or receive in GB/s, median.", true, false},
+                {"nccl_p2p_exec_time_microseconds",
+                 "GPU time of a send or receive in microseconds, mean.", true, true},
+        };
         struct metrics_put p = {.out = out, .format = format, .watch = w};
 
-        metrics_family(&p, "nccl_bus_bandwidth_gbs", "gauge",
-                       "Bus bandwidth of a collective in GB/s, median.");
-        put_family(&p, only, false, false);
-        metrics_family(&p, "nccl_collective_exec_time_microseconds", "gauge",
-                       "GPU time of a collective in microseconds, mean.");
-        put_family(&p, only, false, true);
-        metrics_family(&p, "nccl_p2p_bus_bandwidth_gbs", "gauge",
-                       "Bus bandwidth of a send or receive in GB/s, median.");
-        put_family(&p, only, true, false);
-        metrics_family(&p, "nccl_p2p_exec_time_microseconds", "gauge",
-                       "GPU time of a send or receive in microseconds, mean.");
-        put_family(&p, only, true, true);
-        metric_series_clear(&p.series);
+        for (size_t i = 0; i < N_ELEMENTS(of); i++) {
+                metrics_family(&p, of[i].name, "gauge", of[i].help);
+                for (uint32_t j = 0; j < w->n_jobs; j++) {
+                        if (w->job[j].readable && (!only || only == &w->job[j]))
+                                put_inspected(&p, &w->job[j], of[i].p2p, of[i].time);
+                }
+        }
+        json_decref(p.series);
 }
 
 static const char *const type_words[] = {"gauge", "counter", "histogram"};
@@ -140,12 +119,11 @@ static void put_rows(struct metrics_put *p)
         for (uint32_t i = 0; i < p->job->rows.n; i++) {
                 const struct capo_live_row *row = &p->job->rows.row[i];
                 const struct capo_live_rate rate = {.row = row};
-                char size[32];
 
                 metrics_point(p, p->counter ? "_total" : "",
                               cli_field_export(&live_call, NULL, &rate, p->name), "comm", row->comm,
                               "call", capo_call_name(row->call), "size",
-                              capo_live_size_text(row->size, size), NULL);
+                              capo_live_size_text(row->size, hang_room()), NULL);
         }
 }
 
@@ -160,7 +138,6 @@ static void put_errors(struct metrics_put *p)
 
         for (uint32_t i = 0; i < job->n_failures; i++) {
                 const struct capo_job_failure *f = &job->failures[i];
-                char result[16];
                 uint64_t n = 0;
                 bool before = false;
 
@@ -168,10 +145,9 @@ static void put_errors(struct metrics_put *p)
                         before |= k < i && same_failure(&job->failures[k], f);
                         n += same_failure(&job->failures[k], f) ? job->failures[k].calls : 0;
                 }
-                snprintf(result, sizeof result, "%d", f->result);
                 if (!before)
                         metrics_point(p, "_total", (double)n, "call", capo_call_name(f->call),
-                                      "result", result, NULL);
+                                      "result", hang_print("%d", f->result), NULL);
         }
 }
 
@@ -182,20 +158,18 @@ enum { FIRST_END = 12, LAST_END = 32 }; /* log2 of ns: 4 us to 4.3 s, each end 4
 static void put_histogram(struct metrics_put *p, const struct capo_live_row *row,
                           const struct capo_hist *h, const char *clock)
 {
-        char size[32], end[32];
+        const char *size = capo_live_size_text(row->size, hang_room());
         uint64_t n = 0;
         unsigned k = 0;
 
-        capo_live_size_text(row->size, size);
         for (unsigned log2 = FIRST_END; log2 <= LAST_END; log2 += 2) {
                 for (; k < h->n && h->first + k < CAPO_HIST_BUCKETS - 1 &&
                        capo_hist_floor(h->first + k) < UINT64_C(1) << log2;
                      k++)
                         n += h->bucket[k];
-                snprintf(end, sizeof end, "%.12g", (double)(UINT64_C(1) << log2) / 1e9);
                 metrics_point(p, "_bucket", (double)n, "comm", row->comm, "call",
-                              capo_call_name(row->call), "size", size, "clock", clock, "le", end,
-                              NULL);
+                              capo_call_name(row->call), "size", size, "clock", clock, "le",
+                              hang_print("%.12g", (double)(UINT64_C(1) << log2) / 1e9), NULL);
         }
         metrics_point(p, "_bucket", (double)h->count, "comm", row->comm, "call",
                       capo_call_name(row->call), "size", size, "clock", clock, "le", "+Inf", NULL);
@@ -252,10 +226,9 @@ static void put_late(struct metrics_put *p)
         for (uint32_t i = 0; i < LATE && (w = hang_late(page, i)); i++) {
                 const struct capo_job_comm *c = &page->job->comms[w->comm];
                 const struct capo_job_member *m = &c->members[w->last];
-                char rank[16];
 
-                snprintf(rank, sizeof rank, "%d", m->job_rank >= 0 ? m->job_rank : m->rank);
-                metrics_point(p, "", w->caused_share, "comm", c->name, "rank", rank, "host",
+                metrics_point(p, "", w->caused_share, "comm", c->name, "rank",
+                              hang_print("%d", m->job_rank >= 0 ? m->job_rank : m->rank), "host",
                               page->job->processes[m->process].host, NULL);
         }
 }
@@ -266,12 +239,10 @@ static void put_causes(struct metrics_put *p)
 
         for (uint32_t i = 0; i < LATE && i < page->late.n_causes; i++) {
                 const struct capo_causes *c = &page->late.causes[i];
-                char rank[16];
+                int rank = c->comm == CAPO_NO_COMM ? -1 : page->job->processes[c->process].rank;
 
-                snprintf(rank, sizeof rank, "%d",
-                         c->comm == CAPO_NO_COMM ? -1 : page->job->processes[c->process].rank);
                 for (unsigned k = 0; k < c->n && c->found[k].is_cause && !(c->longer > 0); k++)
-                        metrics_point(p, "", 1, "rank", rank, "cause",
+                        metrics_point(p, "", 1, "rank", hang_print("%d", rank), "cause",
                                       capo_whys[c->found[k].why].name, NULL);
         }
 }
@@ -294,14 +265,10 @@ static void put_age(struct metrics_put *p)
         const struct hang_page *page = &p->job->page;
 
         for (uint32_t i = 0; i < page->hang.n_processes; i++) {
-                char rank[16], pid[16];
-
-                if (page->hang.processes[i].life > CAPO_HANG_STOPPED)
-                        continue;
-                snprintf(rank, sizeof rank, "%d", page->hang.processes[i].rank);
-                snprintf(pid, sizeof pid, "%u", page->job->processes[i].header.pid);
-                metrics_point(p, "", (double)watch_age_ns(p->job, i) / 1e9, "rank", rank, "pid",
-                              pid, NULL);
+                if (page->hang.processes[i].life <= CAPO_HANG_STOPPED)
+                        metrics_point(p, "", (double)watch_age_ns(p->job, i) / 1e9, "rank",
+                                      hang_print("%d", page->hang.processes[i].rank), "pid",
+                                      hang_print("%u", page->job->processes[i].header.pid), NULL);
         }
 }
 
@@ -314,10 +281,7 @@ static void put_verdict(struct metrics_put *p)
 
 static void put_one_culprit(struct metrics_put *p, int rank, const char *host, const char *why)
 {
-        char text[16];
-
-        snprintf(text, sizeof text, "%d", rank);
-        metrics_point(p, "", 1, "rank", text, "host", host, "reason", why, NULL);
+        metrics_point(p, "", 1, "rank", hang_print("%d", rank), "host", host, "reason", why, NULL);
 }
 
 static void put_culprit(struct metrics_put *p)
@@ -354,11 +318,6 @@ static void put_creation(struct metrics_put *p)
         }
 }
 
-static const char *nic_of(const struct capo_fabric_link *l)
-{
-        return *l->domain->name ? l->domain->name : l->domain->nic;
-}
-
 /* Each interface once, over the ranks that use it. */
 static void put_nics(struct metrics_put *p)
 {
@@ -370,13 +329,15 @@ static void put_nics(struct metrics_put *p)
                 bool before = false;
 
                 for (size_t k = 0; k < i && !before; k++)
-                        before = !strcmp(nic_of(&f->links[k]), nic_of(&f->links[i]));
+                        before =
+                                !strcmp(watch_nic_name(&f->links[k]), watch_nic_name(&f->links[i]));
                 for (size_t k = i; k < f->n_links && !before; k++) {
-                        if (!strcmp(nic_of(&f->links[k]), nic_of(&f->links[i])))
+                        if (!strcmp(watch_nic_name(&f->links[k]), watch_nic_name(&f->links[i])))
                                 n += sent ? f->links[k].sent : f->links[k].received;
                 }
                 if (!before)
-                        metrics_point(p, "_total", (double)n, "nic", nic_of(&f->links[i]), NULL);
+                        metrics_point(p, "_total", (double)n, "nic", watch_nic_name(&f->links[i]),
+                                      NULL);
         }
 }
 
@@ -392,15 +353,13 @@ static double still_ns(const struct watch_job *job)
                                                                                : 0;
 }
 
-static struct rusage own_usage(void)
+static int64_t resident_bytes(void)
 {
         struct rusage u;
 
         getrusage(RUSAGE_SELF, &u);
-        return u;
+        return u.ru_maxrss * 1024;
 }
-
-static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
 static uint64_t failed_calls(const struct capo_job *job)
 {
@@ -411,16 +370,16 @@ static uint64_t failed_calls(const struct capo_job *job)
         return n;
 }
 
-#define JOB_METRICS(F)                                                                            \
-        F(NULL, COUNT, failed_calls(of->page.job), NULL, NULL, "capo_failed_calls")               \
-        F(NULL, COUNT, of->page.job->dropped, NULL, NULL, "capo_dropped_calls")                   \
-        F(NULL, COUNT, of->page.job->gpu_dropped, NULL, NULL, "capo_dropped_gpu_times")           \
-        F(NULL, BYTES, of->page.job->bytes_lost, NULL, NULL, "capo_dropped_log_bytes")            \
-        F(NULL, SHARE, of->page.late.gpu_share, NULL, NULL, "capo_communication_ratio")           \
-        F(NULL, DURATION, still_ns(of), NULL, NULL, "capo_hang_seconds")                          \
-        F(NULL, EXACT, seconds_of(own_usage().ru_utime) + seconds_of(own_usage().ru_stime), NULL, \
-          NULL, "capo_watch_cpu_seconds")                                                         \
-        F(NULL, BYTES, own_usage().ru_maxrss * 1024, NULL, NULL, "capo_watch_resident_bytes")     \
+#define JOB_METRICS(F)                                                                    \
+        F(NULL, COUNT, failed_calls(of->page.job), NULL, NULL, "capo_failed_calls")       \
+        F(NULL, COUNT, of->page.job->dropped, NULL, NULL, "capo_dropped_calls")           \
+        F(NULL, COUNT, of->page.job->gpu_dropped, NULL, NULL, "capo_dropped_gpu_times")   \
+        F(NULL, BYTES, of->page.job->bytes_lost, NULL, NULL, "capo_dropped_log_bytes")    \
+        F(NULL, SHARE, of->page.late.gpu_share, NULL, NULL, "capo_communication_ratio")   \
+        F(NULL, DURATION, still_ns(of), NULL, NULL, "capo_hang_seconds")                  \
+        F(NULL, EXACT, (double)capo_clock_of(CLOCK_PROCESS_CPUTIME_ID) / 1e9, NULL, NULL, \
+          "capo_watch_cpu_seconds")                                                       \
+        F(NULL, BYTES, resident_bytes(), NULL, NULL, "capo_watch_resident_bytes")         \
         F(NULL, TIME, in->sampled_ns, NULL, NULL, "capo_watch_look_timestamp_seconds")
 CLI_ENTITY(job_metrics, struct watch_job, struct watch, JOB_METRICS);
 
@@ -455,7 +414,7 @@ static void write_metrics(const struct watch *w, const struct watch_job *only,
                                 families[i].put(&p);
                 }
         }
-        metric_series_clear(&p.series);
+        json_decref(p.series);
 }
 
 void metrics_print(const struct watch *w, const struct watch_job *only, enum metrics_format format,

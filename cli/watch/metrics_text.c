@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "cli/watch/metrics_text.h"
+#include "core/base/xalloc.h"
 
 void metrics_family(struct metrics_put *p, const char *name, const char *type, const char *help)
 {
@@ -9,53 +10,41 @@ void metrics_family(struct metrics_put *p, const char *name, const char *type, c
         p->help = help;
         p->counter = !strcmp(type, "counter");
         p->headed = false;
-        metric_series_clear(&p->series);
-}
-
-/* OpenMetrics names a family of counters without "_total", the older format with it. A family
- * without points has no heading. */
-static void put_heading(struct metrics_put *p)
-{
-        const char *end = p->counter && p->format == METRICS_TEXT ? "_total" : "";
-
-        if (!p->headed && p->format != METRICS_LINES)
-                fprintf(p->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", p->name, end, p->help, p->name,
-                        end, p->type);
-        p->headed = true;
+        json_decref(p->series);
+        p->series = json_object();
 }
 
 /* Text from a job: anything but printable ASCII becomes '?'. */
-static void put_quoted(FILE *out, const char *text)
+static void put_label(const struct metrics_put *p, FILE *out, const char *name, const char *value)
 {
-        fputc('"', out);
-        for (; *text; text++) {
-                if (*text == '"' || *text == '\\')
+        const bool lines = p->format == METRICS_LINES;
+
+        fprintf(out, lines ? "%s\"%s\":\"" : "%s%s=\"",
+                !ftell(out) ? ""
+                : lines     ? ", "
+                            : ",",
+                name);
+        for (; *value; value++) {
+                if (*value == '"' || *value == '\\')
                         fputc('\\', out);
-                fputc(*text < ' ' || *text > '~' ? '?' : *text, out);
+                fputc(*value < ' ' || *value > '~' ? '?' : *value, out);
         }
         fputc('"', out);
 }
 
-static void put_label(const struct metrics_put *p, FILE *out, const char *name, const char *value)
-{
-        bool lines = p->format == METRICS_LINES, first = ftell(out) == 0;
-
-        if (!first)
-                fputs(lines ? ", " : ",", out);
-        fprintf(out, lines ? "\"%s\":" : "%s=", name);
-        put_quoted(out, value);
-}
-
 void metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
 {
+        /* OpenMetrics names a family of counters without "_total", the older format with it */
+        const char *end = p->counter && p->format == METRICS_TEXT ? "_total" : "";
         _cleanup_free_ char *text = NULL;
-        size_t n = 0;
-        FILE *out = isfinite(value) ? open_memstream(&text, &n) : NULL;
         char number[32];
         va_list labels;
+        size_t n = 0;
+        FILE *out;
 
-        if (!out)
+        if (!isfinite(value))
                 return;
+        out = xmemstream(&text, &n);
         if (p->job) {
                 put_label(p, out, "job_id", p->job->id);
                 put_label(p, out, "user", p->job->user);
@@ -66,10 +55,15 @@ void metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
                 put_label(p, out, name, va_arg(labels, const char *));
         va_end(labels);
         fputs(suffix, out); /* a part of the name */
-        if (fclose(out) || !metric_series_add(&p->series, text, n))
+        xmemclose(out);
+        if (json_object_get(p->series, text))
                 return;
+        json_object_set_new_nocheck(p->series, text, json_null());
         text[n - strlen(suffix)] = 0;
-        put_heading(p);
+        if (!p->headed && p->format != METRICS_LINES) /* a family without points has none */
+                fprintf(p->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", p->name, end, p->help, p->name,
+                        end, p->type);
+        p->headed = true;
         snprintf(number, sizeof number, "%.15g", value);
         if (p->format == METRICS_LINES)
                 fprintf(p->out,

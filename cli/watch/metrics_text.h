@@ -2,7 +2,8 @@
 /* The lines of a family of metrics, in each of the formats. */
 #pragma once
 
-#include "cli/watch/metric_series.h"
+#include <jansson.h>
+
 #include "cli/watch/watch_jobs.h"
 
 enum metrics_format {
@@ -20,7 +21,8 @@ struct metrics_put {
         const char *name, *type;     /* current family */
         bool counter, headed;        /* headed: its heading was written */
         const char *help;
-        struct metric_series series; /* of the current family */
+        json_t *series; /* of the current family: a user can make a job that has one twice, and that
+                           makes the node exporter fail for all of them */
 };
 
 /** metrics_point() - write one value. @suffix: appended to the family's name; then names and values
@@ -28,5 +30,5 @@ struct metrics_put {
 void metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
         __attribute__((sentinel));
 
-/** metrics_family() - begin a family; metric_series_clear() after the last one. */
+/** metrics_family() - begin a family; json_decref(p->series) after the last one. */
 void metrics_family(struct metrics_put *p, const char *name, const char *type, const char *help);

@@ -6,11 +6,12 @@
 #include <jansson.h>
 
 #include "capo/msg.h"
+#include "cli/watch/metric_files.h"
 #include "cli/watch/watch_alarm.h"
 #include "core/base/clock.h"
+#include "core/base/among.h"
 #include "core/base/others_file.h"
 #include "core/base/text.h"
-#include "core/base/others_file.h"
 #include "core/base/xalloc.h"
 
 #define VERDICT     "hang.txt"
@@ -51,7 +52,7 @@ static bool make_claim(struct watch_job *job, const char *path)
 static bool is_elected(struct watch_job *job)
 {
         struct watch_stuck *s = &job->stuck;
-        uint64_t now = capo_clock_of(CLOCK_MONOTONIC);
+        uint64_t now = capo_clock_mono();
         char path[sizeof job->folder + 32];
         struct stat st;
 
@@ -157,38 +158,6 @@ static void read_verdict(struct watch_job *job)
         json_decref(page);
 }
 
-/* Write a file atomically beside the logs; an earlier one is renamed to @old (NULL: not kept). */
-static int write_beside(const struct watch_job *job, const char *name, const char *old,
-                        const char *text, size_t n)
-{
-        char path[sizeof job->folder + 32], beside[sizeof path + 8], kept[sizeof path];
-        FILE *out;
-        int fd, r;
-
-        path_of(job, name, path, sizeof path);
-        snprintf(beside, sizeof beside, "%s.tmp", path);
-        unlink(beside);
-        fd = open(beside, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
-        out = fd >= 0 ? fdopen(fd, "w") : NULL;
-        if (!out) {
-                r = -errno;
-                if (fd >= 0)
-                        close(fd);
-                return r;
-        }
-        fwrite(text, 1, n, out);
-        r = fflush(out) || fsync(fd) ? -errno : 0;
-        if (fclose(out) && r == 0)
-                r = -errno;
-        if (r == 0 && old)
-                (void)rename(path, path_of(job, old, kept, sizeof kept)); /* or it is replaced */
-        if (r == 0 && rename(beside, path) < 0)
-                r = -errno;
-        if (r < 0)
-                unlink(beside);
-        return r;
-}
-
 /* Run sh -c COMMAND without waiting, with @text on its standard input. */
 static void run_command(const char *command, const char *text, size_t n)
 {
@@ -233,49 +202,35 @@ static void say_headline(const struct watch_job *job, const char *text, bool wri
                   written ? job->folder : "", written ? "/" VERDICT : "");
 }
 
-/* Write the pages beside the logs. Returns the JSON page in *json, to be freed. @old: keep the
- * pages of an earlier hang. Return: 0: written. */
-static int write_pages(const struct watch_job *job, const struct hang_page *page, bool old,
-                       char **text, char **json)
-{
-        size_t n_text = 0, n_json = 0;
-        FILE *out = xmemstream(text, &n_text);
-        int r;
-
-        if (!out || hang_text(page, out) < 0 || fclose(out))
-                return -ENOMEM;
-        out = xmemstream(json, &n_json);
-        if (!out || hang_json(page, out) < 0 || fclose(out))
-                return -ENOMEM;
-        if (!*job->folder)
-                return -ENOENT;
-        r = write_beside(job, VERDICT, old ? VERDICT_OLD : NULL, *text, n_text);
-        return r ?: write_beside(job, RECORD, NULL, *json, n_json);
-}
-
-static void report_verdict(const struct watch *w, struct watch_job *job,
-                           const struct hang_page *page)
+/* Write the pages beside the logs. @anew: report the verdict, too. */
+static void write_pages(const struct watch *w, const struct watch_job *job,
+                        const struct hang_page *page, bool anew)
 {
         _cleanup_free_ char *text = NULL, *json = NULL;
-        int r = write_pages(job, page, !job->stuck.reported, &text, &json);
+        const char *old = anew && !job->stuck.reported ? VERDICT_OLD : NULL;
+        size_t n_text = 0, n_json = 0;
+        FILE *out = xmemstream(&text, &n_text);
+        int r = -ENOENT;
 
+        hang_text(page, out);
+        xmemclose(out);
+        out = xmemstream(&json, &n_json);
+        hang_json(page, out);
+        xmemclose(out);
+        if (*job->folder)
+                r = watch_write_file(job->folder, VERDICT, old, false, text, n_text)
+                            ?: watch_write_file(job->folder, RECORD, NULL, false, json, n_json);
+        if (!anew)
+                return;
         if (r < 0 && *job->folder)
                 capo_warn("watch: %s: the verdict cannot be written: %s", job->folder,
                           strerror(-r));
-        if (text)
-                say_headline(job, text, r == 0);
-        if (json && w->options->on_hang) { /* with the rights of the user who started the watch */
+        say_headline(job, text, r == 0);
+        if (w->options->on_hang) { /* with the rights of the user who started the watch */
                 watch_users_leave();
-                run_command(w->options->on_hang, json, strlen(json));
+                run_command(w->options->on_hang, json, n_json);
                 watch_users_enter(&job->owner);
         }
-}
-
-static void refresh_pages(const struct watch_job *job, const struct hang_page *page)
-{
-        _cleanup_free_ char *text = NULL, *json = NULL;
-
-        write_pages(job, page, false, &text, &json);
 }
 
 static void mark_record(const struct watch_job *job, uint64_t now_ns)
@@ -286,7 +241,7 @@ static void mark_record(const struct watch_job *job, uint64_t now_ns)
         if (page && json_object_set_new(page, "went_on", json_real((double)now_ns / 1e9)) == 0)
                 text = json_dumps(page, JSON_INDENT(2));
         if (text)
-                write_beside(job, RECORD, NULL, text, strlen(text));
+                watch_write_file(job->folder, RECORD, NULL, false, text, strlen(text));
         json_decref(page);
 }
 
@@ -325,7 +280,7 @@ static bool judge_all(const struct watch *w, struct watch_job *job)
         struct hang_page page = {.logs = &logs, .after_s = w->options->hang};
         char pid[16] = "",
              *words[] = {job->folder, pid, NULL}; /* selects the job of that process there */
-        bool patient = capo_clock_of(CLOCK_MONOTONIC) - s->suspected_ns < PATIENCE_NS;
+        bool patient = capo_clock_mono() - s->suspected_ns < PATIENCE_NS;
         bool hangs;
         int r;
 
@@ -343,13 +298,13 @@ static bool judge_all(const struct watch *w, struct watch_job *job)
 
                 if ((decided && !s->decided) || (!decided && !s->reported && !patient)) {
                         keep_verdict(s, &page);
-                        report_verdict(w, job, &page);
+                        write_pages(w, job, &page, true);
                         s->reported = true;
                         s->decided = decided;
-                        s->refresh_ns = capo_clock_of(CLOCK_MONOTONIC) + refresh_after_ns[0];
+                        s->refresh_ns = capo_clock_mono() + refresh_after_ns[0];
                 } else if (decided) {
                         keep_verdict(s, &page);
-                        refresh_pages(job, &page);
+                        write_pages(w, job, &page, false);
                 }
         }
         hang_page_finish(&page);
@@ -372,26 +327,15 @@ static bool has_ended_well(struct watch_job *job)
         return well;
 }
 
-static uint64_t oldest_age(const struct watch_job *job)
-{
-        uint64_t oldest = 0;
-
-        for (uint32_t i = 0; i < job->page.hang.n_processes; i++) {
-                uint64_t age = watch_age_ns(job, i);
-
-                oldest = age > oldest ? age : oldest;
-        }
-        return oldest;
-}
-
 uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
 {
         uint64_t limit = (uint64_t)(w->options->hang * 1e9), still, now;
+        const struct capo_hang_process *all = job->page.hang.processes;
         struct watch_stuck *s = &job->stuck;
 
         if (!limit || !job->readable)
                 return UINT64_MAX;
-        still = oldest_age(job);
+        still = MOST_OF(p, all, job->page.hang.n_processes, watch_age_ns(job, (uint32_t)(p - all)));
         if (is_hang(&job->page.verdict) && job->page.verdict.still_ns > still)
                 still = job->page.verdict.still_ns;
         limit += limit / 10 < GRACE_NS ? limit / 10 : GRACE_NS;
@@ -402,12 +346,12 @@ uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
                 return limit - still;
         }
         if (!s->suspected_ns)
-                s->suspected_ns = capo_clock_of(CLOCK_MONOTONIC);
+                s->suspected_ns = capo_clock_mono();
         if (!is_elected(job)) {
                 read_verdict(job);
                 return UINT64_MAX;
         }
-        now = capo_clock_of(CLOCK_MONOTONIC);
+        now = capo_clock_mono();
         if (s->decided && now < s->refresh_ns)
                 return s->refresh_ns == UINT64_MAX ? UINT64_MAX : s->refresh_ns - now;
         if (s->decided) {
@@ -422,7 +366,7 @@ uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
 
 uint64_t watch_alarm_logs(const struct watch *w, struct watch_job *job, bool news)
 {
-        uint64_t now = capo_clock_of(CLOCK_MONOTONIC);
+        uint64_t now = capo_clock_mono();
         struct watch_stuck *s = &job->stuck;
 
         if (news && !s->suspected_ns)

@@ -5,6 +5,7 @@
 
 #include "cli/report/cmd_report.h"
 #include "cli/watch/watch_jobs.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "capo/env.h"
@@ -33,34 +34,13 @@ static void free_job(struct watch_job *j)
         free(j->ceiling);
 }
 
-static bool has_log(const struct hang_logs *logs, const char *own)
-{
-        for (size_t i = 0; i < logs->paths.n; i++) {
-                if (!strcmp(logs->paths.path[i], own))
-                        return true;
-        }
-        return false;
-}
-
 /* The job of the last sample that has a process in common. */
 static struct watch_job *find_job(struct watch *w, const struct hang_logs *logs)
 {
-        for (uint32_t j = 0; j < w->n_jobs; j++) {
-                for (size_t i = 0; i < logs->paths.n; i++) {
-                        if (has_log(&w->job[j].logs, logs->paths.path[i]))
-                                return &w->job[j];
-                }
-        }
-        return NULL;
-}
-
-static bool is_taken(const struct watch *w, const struct watch_job *self, const char *id)
-{
-        for (uint32_t i = 0; i < w->n_jobs; i++) {
-                if (&w->job[i] != self && !strcmp(w->job[i].id, id))
-                        return true;
-        }
-        return false;
+        return FIRST_OF(
+                j, w->job, w->n_jobs,
+                ANY_OF(own, logs->paths.path, logs->paths.n,
+                       ANY_OF(path, j->logs.paths.path, j->logs.paths.n, !strcmp(*path, *own))));
 }
 
 /* The launcher's job id, or the folder of its logs; with a pid if another job has that name. */
@@ -78,18 +58,8 @@ static void name_job(const struct watch *w, struct watch_job *j)
         n = strlen(j->id);
         for (char *c = j->id; *c; c++) /* as in a label: ids that look alike are alike */
                 *c = *c < ' ' || *c > '~' ? '?' : *c;
-        if (is_taken(w, j, j->id))
+        if (ANY_OF(other, w->job, w->n_jobs, other != j && !strcmp(other->id, j->id)))
                 snprintf(j->id + n, sizeof j->id - n, ":%d", j->logs.v[0].pid);
-}
-
-static void name_user(struct watch_job *j)
-{
-        const struct passwd *user = getpwuid(geteuid());
-
-        if (user)
-                snprintf(j->user, sizeof j->user, "%s", user->pw_name);
-        else
-                snprintf(j->user, sizeof j->user, "%u", geteuid());
 }
 
 /* Were all visible steps made in a burst, and has a call been on the GPU for longer since? */
@@ -141,34 +111,34 @@ static void give_ceilings(struct watch_job *j)
                 j->ceiling = memcpy(xmalloc(size), page->ceiling, size);
 }
 
-static int read_job(struct watch *w, struct watch_job *j)
+/* With the rights of its owner. */
+static void read_job(struct watch *w, struct watch_job *j)
 {
-        bool is_new = !*j->id;
-        int r;
-
+        if (watch_users_enter(&j->owner) < 0)
+                return;
         j->page = (struct hang_page){.logs = &j->logs, .after_s = w->options->hang ?: 10};
         j->page.hang.after_ns = (uint64_t)(j->page.after_s * 1e9);
-        r = hang_page_read(&j->page);
-        if (r == 0) {
+        j->readable = hang_page_read(&j->page) == 0;
+        if (j->readable) {
                 hang_page_judge(&j->page);
                 give_ceilings(j);
                 capo_judge_rows(&j->page.late);
                 keep_steps(j);
-        }
-        if (r == 0)
                 j->fabric = capo_fabric_job_new(j->page.job);
-        if (r == 0 && is_new) {
+                capo_live_rows_update(&j->rows, &j->page.late, j->page.hang.now_ns);
+        }
+        if (j->readable && !*j->id) {
                 const char *own = j->logs.paths.path[0], *slash = strrchr(own, '/');
+                const struct passwd *user = getpwuid(geteuid());
 
                 snprintf(j->folder, sizeof j->folder, "%.*s", slash ? (int)(slash - own) : 0,
                          slash ? own : "");
-                name_user(j);
+                snprintf(j->user, sizeof j->user, "%u", geteuid());
+                if (user)
+                        snprintf(j->user, sizeof j->user, "%s", user->pw_name);
                 name_job(w, j);
         }
-        j->readable = r == 0;
-        if (j->readable)
-                capo_live_rows_update(&j->rows, &j->page.late, j->page.hang.now_ns);
-        return r == -ENOMEM ? r : 0;
+        watch_users_leave();
 }
 
 /* Add the logs to their job, or make one. */
@@ -265,17 +235,6 @@ static int gather_jobs(struct watch *w, const struct watch_user *user)
         return r;
 }
 
-static int read_as_owner(struct watch *w, struct watch_job *j)
-{
-        int r;
-
-        if (watch_users_enter(&j->owner) < 0)
-                return 0;
-        r = read_job(w, j);
-        watch_users_leave();
-        return r;
-}
-
 int watch_sample(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
 {
         _cleanup_free_ struct watch_user *users = NULL;
@@ -290,7 +249,7 @@ int watch_sample(struct watch *w, void (*gone)(struct watch *w, struct watch_job
         if (r == 0)
                 remove_gone(w, gone);
         for (uint32_t i = 0; i < w->n_jobs && r == 0; i++)
-                r = read_as_owner(w, &w->job[i]);
+                read_job(w, &w->job[i]);
         malloc_trim(0);
         return r;
 }
@@ -312,15 +271,12 @@ enum capo_hang_kind watch_kind(const struct watch_job *job)
 uint64_t watch_age_ns(const struct watch_job *job, uint32_t i)
 {
         const struct capo_hang_process *p = &job->page.hang.processes[i];
-        uint64_t oldest = job->page.hang.now_ns;
+        const uint64_t now = job->page.hang.now_ns;
 
-        for (uint32_t k = 0; k < p->n_calls; k++) {
-                const struct capo_hang_call *c = &p->calls[k];
-
-                if ((c->where != CAPO_HANG_RETURNED || c->gpu == CAPO_HANG_GPU_RUNNING ||
-                     c->gpu == CAPO_HANG_GPU_BUSY) &&
-                    c->begin_ns < oldest)
-                        oldest = c->begin_ns;
-        }
-        return job->page.hang.now_ns - oldest;
+        return MOST_OF(c, p->calls, p->n_calls,
+                       (c->where != CAPO_HANG_RETURNED || c->gpu == CAPO_HANG_GPU_RUNNING ||
+                        c->gpu == CAPO_HANG_GPU_BUSY) &&
+                                       c->begin_ns < now
+                               ? now - c->begin_ns
+                               : 0);
 }

@@ -78,7 +78,7 @@ struct watch {
 /** watch_sample() - take a sample of all jobs. Jobs without running processes are removed after
  * @gone was called for them; the memory of their killed processes is added to their logs.
  *
- * Return: 0; -ENOMEM; -errno. */
+ * Return: 0; -errno. */
 int watch_sample(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job));
 void watch_finish(struct watch *w);
 
@@ -88,6 +88,12 @@ void watch_finish_logs(const struct watch *w);
 
 /** watch_kind() - the verdict to report: over all ranks if known, else over those here. */
 enum capo_hang_kind watch_kind(const struct watch_job *job);
+
+/** watch_nic_name() - of the network interface of a link. */
+static inline const char *watch_nic_name(const struct capo_fabric_link *l)
+{
+        return *l->domain->name ? l->domain->name : l->domain->nic;
+}
 
 /** watch_age_ns() - age of the oldest unfinished call of the job's process @i; 0: none. */
 uint64_t watch_age_ns(const struct watch_job *job, uint32_t i);

@@ -146,13 +146,6 @@ static void get_header(const char *head, const char *name, char *value, size_t r
         }
 }
 
-static bool is_address(const char *host)
-{
-        unsigned char bytes[16];
-
-        return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
-}
-
 /* The name of a Host header or of --listen, without its port and brackets. */
 static void cut_port(const char *text, char *host, size_t room)
 {
@@ -169,11 +162,14 @@ static void cut_port(const char *text, char *host, size_t room)
 static bool is_host_ours(const struct watch_serve *s, const struct watch *w, const char *head)
 {
         char value[300], host[300], own[300];
+        unsigned char bytes[16];
 
         get_header(head, "Host", value, sizeof value);
         cut_port(value, host, sizeof host);
         cut_port(s->where, own, sizeof own);
-        if (!*host || is_address(host) || !strcasecmp(host, "localhost") || !strcasecmp(host, own))
+        if (!*host || inet_pton(AF_INET, host, bytes) == 1 ||
+            inet_pton(AF_INET6, host, bytes) == 1 || !strcasecmp(host, "localhost") ||
+            !strcasecmp(host, own))
                 return true;
         host[strcspn(host, ".")] = 0;
         snprintf(own, sizeof own, "%.*s", (int)strcspn(w->node, "."), w->node);
@@ -247,8 +243,7 @@ static struct answer choose_answer(const struct watch_serve *s, const struct wat
         return (struct answer){"200 OK", "text/plain; version=0.0.4", NULL, METRICS_TEXT};
 }
 
-/* Make the reply. Return: 0; -ENOMEM. */
-static int reply_http(const struct watch_serve *s, const struct watch *w, struct client *c)
+static void reply_http(const struct watch_serve *s, const struct watch *w, struct client *c)
 {
         struct answer a = choose_answer(s, w, c->head);
         _cleanup_free_ char *body = NULL;
@@ -259,15 +254,15 @@ static int reply_http(const struct watch_serve *s, const struct watch *w, struct
                 fputs(a.text, out);
         else
                 metrics_print(w, NULL, a.format, out);
-        if (fclose(out) || !(out = open_memstream(&c->reply, &c->n_reply)))
-                return -ENOMEM;
+        xmemclose(out);
+        out = xmemstream(&c->reply, &c->n_reply);
         fprintf(out,
                 "HTTP/1.1 %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
                 "Connection: close\r\n\r\n",
                 a.status, a.type, n);
         if (strncmp(c->head, "HEAD ", 5) != 0)
                 fwrite(body, 1, n, out);
-        return fclose(out) ? -ENOMEM : 0;
+        xmemclose(out);
 }
 
 /* Read what is there of the request. Return: 1: complete; 0: not yet; -errno: give up. */
@@ -312,8 +307,8 @@ static void serve_client(const struct watch_serve *s, const struct watch *w, str
 {
         int r = c->reply ? 1 : read_request(c);
 
-        if (r > 0 && !c->reply && reply_http(s, w, c) < 0)
-                r = -ENOMEM;
+        if (r > 0 && !c->reply)
+                reply_http(s, w, c);
         if (r > 0)
                 r = send_reply(c);
         if (r)
@@ -323,36 +318,20 @@ static void serve_client(const struct watch_serve *s, const struct watch *w, str
 /* A free place; with all in use, that of the oldest connection. */
 static struct client *find_place(struct watch_serve *s)
 {
-        struct client *oldest = &s->clients[0];
+        struct client *oldest = s->clients;
 
-        for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++) {
-                if (s->clients[i].fd < 0)
-                        return &s->clients[i];
-                if (s->clients[i].since_ns < oldest->since_ns)
-                        oldest = &s->clients[i];
+        for (struct client *c = s->clients; c < s->clients + WATCH_SERVE_CLIENTS; c++) {
+                if (c->fd < 0)
+                        return c;
+                oldest = c->since_ns < oldest->since_ns ? c : oldest;
         }
         drop_client(oldest);
         return oldest;
 }
 
-static void accept_clients(struct watch_serve *s, const struct watch *w)
-{
-        for (int n = 0; n < ACCEPTED; n++) {
-                int fd = accept4(s->tcp, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-                struct client *c;
-
-                if (fd < 0)
-                        return;
-                c = find_place(s);
-                c->fd = fd;
-                c->since_ns = capo_clock_of(CLOCK_MONOTONIC);
-                serve_client(s, w, c);
-        }
-}
-
 void watch_serve_answer(struct watch_serve *s, const struct watch *w, const struct pollfd *fds)
 {
-        uint64_t now = capo_clock_of(CLOCK_MONOTONIC);
+        uint64_t now = capo_clock_mono();
 
         if (!s->clients)
                 return;
@@ -364,6 +343,15 @@ void watch_serve_answer(struct watch_serve *s, const struct watch *w, const stru
                 else if (c->fd >= 0 && now - c->since_ns > PATIENCE_NS)
                         drop_client(c);
         }
-        if (fds[0].revents)
-                accept_clients(s, w);
+        for (int n = 0, fd; fds[0].revents && n < ACCEPTED; n++) {
+                struct client *c;
+
+                fd = accept4(s->tcp, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+                if (fd < 0)
+                        return;
+                c = find_place(s);
+                c->fd = fd;
+                c->since_ns = capo_clock_mono();
+                serve_client(s, w, c);
+        }
 }

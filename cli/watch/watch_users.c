@@ -6,6 +6,7 @@
 
 #include "capo/msg.h"
 #include "cli/watch/watch_users.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "core/log/segment.h"
 
@@ -27,38 +28,28 @@ static bool is_segment_of(int folder, const char *name, struct watch_user *user)
 
 static int add_user(struct watch_user **users, int n, const struct watch_user *user)
 {
-        for (int i = 0; i < n; i++) {
-                if ((*users)[i].uid == user->uid)
-                        return n;
-        }
-        if (n == USERS)
-                return n;
-        xarray_room(users, (uint32_t)n, sizeof **users);
-        (*users)[n] = *user;
-        return n + 1;
+        if (n < USERS && !ANY_OF(known, *users, n, known->uid == user->uid))
+                *xadd(*users, n) = *user;
+        return n;
 }
 
 int watch_users_find(const struct watch_user *only, bool all, struct watch_user **users)
 {
         struct watch_user user = only ? *only : (struct watch_user){geteuid(), getegid()};
-        struct watch_user *found = NULL;
-        int n = add_user(&found, 0, &user);
-        DIR *dir = NULL;
+        const bool seeks = !only && all && getuid() == 0 && user.uid == 0;
+        DIR *dir = seeks ? opendir(CAPO_SEGMENT_DIR) : NULL;
+        int n;
 
-        if (!only && all && n > 0 && getuid() == 0 && user.uid == 0) {
-                dir = opendir(CAPO_SEGMENT_DIR);
-                n = dir ? n : -errno;
-        }
-        for (struct dirent *e; dir && n > 0 && (e = readdir(dir));) {
+        if (seeks && !dir)
+                return -errno;
+        *users = NULL;
+        n = add_user(users, 0, &user);
+        for (struct dirent *e; dir && (e = readdir(dir));) {
                 if (is_segment_of(dirfd(dir), e->d_name, &user))
-                        n = add_user(&found, n, &user);
+                        n = add_user(users, n, &user);
         }
         if (dir)
                 closedir(dir);
-        if (n < 0)
-                free(found);
-        else
-                *users = found;
         return n;
 }
 

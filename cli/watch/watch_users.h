@@ -17,7 +17,7 @@ struct watch_user {
  * @all: all users with recorded processes here, if the caller is root; otherwise only the caller
  * @users: set on success; free() it
  *
- * Return: how many; -ENOMEM; -errno of the folder of segments. */
+ * Return: how many; -errno of the folder of segments. */
 int watch_users_find(const struct watch_user *only, bool all, struct watch_user **users);
 
 /** watch_users_enter() - take the rights of @user until watch_users_leave(). Return: 0; -EPERM: not
