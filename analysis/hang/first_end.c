@@ -17,40 +17,39 @@ static bool ended_badly(const struct capo_hang_process *p)
 }
 
 typedef bool is_process(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
-                        uint32_t process, uint64_t first_ns);
+                        const struct capo_hang_process *of, uint64_t first_ns);
 
 /* The only process for which @is holds among those that ended within HANG_TOGETHER_NS of @first_ns.
  * NONE: no such process, or several. */
 static uint32_t find_only(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                           is_process *is, uint64_t first_ns)
 {
-        uint32_t found = CAPO_HANG_NONE, n = 0;
+        const struct capo_hang_process *found = NULL;
+        uint32_t n = 0;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
-                if (job->processes[i].end_ns <= first_ns + HANG_TOGETHER_NS &&
-                    is(job, v, i, first_ns)) {
-                        found = i;
+                const struct capo_hang_process *p = &job->processes[i];
+
+                if (p->end_ns <= first_ns + HANG_TOGETHER_NS && is(job, v, p, first_ns)) {
+                        found = p;
                         n++;
                 }
         }
-        return n == 1 ? found : CAPO_HANG_NONE;
+        return n == 1 ? (uint32_t)(found - job->processes) : CAPO_HANG_NONE;
 }
 
 static bool is_failed_exit(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
-                           uint32_t process, uint64_t first_ns)
+                           const struct capo_hang_process *of, uint64_t first_ns)
 {
-        return job->processes[process].ending == CAPO_HANG_BY_EXIT &&
-               job->processes[process].exit_status > 0;
+        return of->ending == CAPO_HANG_BY_EXIT && of->exit_status > 0;
 }
 
 /* The only killed one, if all others ended after its last sign of life, by exit() with an error or
  * killed during their exit. (Ending a job kills more than one process; these failed because of its
  * death.) */
 static bool is_only_kill(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
-                         uint32_t process, uint64_t first_ns)
+                         const struct capo_hang_process *of, uint64_t first_ns)
 {
-        const struct capo_hang_process *of = &job->processes[process];
-
         return of->ending == CAPO_HANG_BY_KILL && job->n_processes > 2 &&
                ALL_OF(p, job->processes, job->n_processes,
                       p == of || (p->ending == CAPO_HANG_BY_EXIT && p->exit_status != 0 &&
@@ -60,13 +59,11 @@ static bool is_only_kill(const struct capo_hang_job *job, const struct capo_hang
 /* When a whole job is cancelled, the rank that was late then is no cause. A short wait counts for a
  * rank whose exit with an error is recorded, before the end of all others. */
 static bool is_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
-                       uint32_t process, uint64_t first_ns)
+                       const struct capo_hang_process *of, uint64_t first_ns)
 {
-        const struct capo_hang_process *of = &job->processes[process];
-
-        return v->accused[process] &&
+        return v->accused[of - job->processes] &&
                (v->still_ns >= WAITED_NS ||
-                (of->ending == CAPO_HANG_BY_EXIT && of->exit_status > 0 &&
+                (is_failed_exit(job, v, of, first_ns) &&
                  ALL_OF(p, job->processes, job->n_processes, p == of || p->end_ns > of->end_ns)));
 }
 
@@ -94,10 +91,8 @@ static bool has_not_failed(const struct capo_hang_process *p, uint64_t first_ns)
 
 /* The only one without a call that failed. */
 static bool is_unfailed(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
-                        uint32_t process, uint64_t first_ns)
+                        const struct capo_hang_process *of, uint64_t first_ns)
 {
-        const struct capo_hang_process *of = &job->processes[process];
-
         return ended_badly(of) && has_not_failed(of, first_ns) &&
                ALL_OF(p, job->processes, job->n_processes, p == of || !has_not_failed(p, first_ns));
 }
@@ -122,8 +117,8 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
 {
         static is_process *const evidence[] = {is_failed_exit, is_only_kill, is_unfailed};
         uint32_t first = CAPO_HANG_NONE, found;
-        uint64_t next_ns = UINT64_MAX, first_ns;
-        bool known;
+        const struct capo_hang_process *f;
+        uint64_t first_ns;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_hang_process *p = &job->processes[i];
@@ -133,21 +128,18 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
                         first = i; /* a process that ended well and that no other waited for is no
                                       cause */
         }
-        first_ns = job->processes[first].end_ns;
-        v->together = 0;
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                uint64_t end_ns = job->processes[i].end_ns;
-
-                if (end_ns < first_ns)
-                        continue;
-                v->together += end_ns <= first_ns + HANG_TOGETHER_NS;
-                if (i != first && end_ns < next_ns)
-                        next_ns = end_ns;
-        }
+        f = &job->processes[first];
+        first_ns = f->end_ns;
+        v->together = COUNT_OF(p, job->processes, job->n_processes,
+                               p->end_ns >= first_ns && p->end_ns <= first_ns + HANG_TOGETHER_NS);
         /* a process that was stopped gives no sign of life either, and is killed with the others */
-        known = job->processes[first].ending == CAPO_HANG_BY_EXIT || !job->over;
-        *sure = known && next_ns >= first_ns + SURE_NS ? CAPO_HANG_CERTAIN : CAPO_HANG_LIKELY;
-        if (v->together == 1 && ended_badly(&job->processes[first]))
+        *sure = (f->ending == CAPO_HANG_BY_EXIT || !job->over) &&
+                                !ANY_OF(p, job->processes, job->n_processes,
+                                        p != f && p->end_ns >= first_ns &&
+                                                p->end_ns < first_ns + SURE_NS)
+                        ? CAPO_HANG_CERTAIN
+                        : CAPO_HANG_LIKELY;
+        if (v->together == 1 && ended_badly(f))
                 return first;
         *sure = CAPO_HANG_LIKELY;
         found = CAPO_HANG_NONE;

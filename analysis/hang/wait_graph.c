@@ -29,11 +29,6 @@ bool capo_hang_gone(const struct capo_hang_job *job, uint32_t process)
 
 /* ---- nodes ---- */
 
-static struct hang_node *node_new(struct hang_graph *g)
-{
-        return xput(g->nodes, g->n_nodes, .comm = CAPO_HANG_NONE);
-}
-
 /* The latest time at which collective @seq of @comm can have begun, of which there is no record:
  * when the next one with a record did. Without a next one it was not recorded, or waits for its GPU
  * time, if one before it is younger than the oldest record. Else it is older than all records. */
@@ -88,12 +83,8 @@ static void add_front(struct hang_graph *g, uint32_t comm)
 
         if (!f->seq || !f->n[CAPO_STAND_IN])
                 return;
-        n = node_new(g);
-        n->kind = CAPO_HANG_MISSING;
-        n->comm = comm;
-        n->seq = f->seq;
-        n->unseen = f->unseen;
-        n->mismatch = f->mismatch;
+        n = xput(g->nodes, g->n_nodes, .kind = CAPO_HANG_MISSING, .comm = comm, .seq = f->seq,
+                 .unseen = f->unseen, .mismatch = f->mismatch);
         for (uint32_t i = 0; i < c->n_members; i++) {
                 uint32_t process = c->members[i].process;
 
@@ -113,13 +104,9 @@ static void add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
 
         if (capo_hang_gone(g->job, pair->process))
                 return;
-        n = node_new(g);
-        n->kind = CAPO_HANG_P2P;
-        n->comm = pair->call->comm;
-        n->seq = pair->call->seq;
-        n->unseen = pair->peer == CAPO_HANG_NONE;
-        n->unlike = pair->unlike;
-        n->mismatch = pair->unlike != NULL;
+        n = xput(g->nodes, g->n_nodes, .kind = CAPO_HANG_P2P, .comm = pair->call->comm,
+                 .seq = pair->call->seq, .unseen = pair->peer == CAPO_HANG_NONE,
+                 .unlike = pair->unlike, .mismatch = pair->unlike != NULL);
         node_in(g, n, pair->process, pair->call);
         if (pair->unlike)
                 node_in(g, n, pair->peer, pair->unlike);
@@ -143,55 +130,29 @@ bool capo_hang_is_lifecycle(const struct capo_hang_call *c)
         }
 }
 
-/* By process: has it finished the creation with the hashed id @key? Return: owned by the caller. */
-static bool *who_has(const struct capo_hang_job *job, uint32_t key)
-{
-        bool *has = xcalloc(job->n_processes + 1, sizeof *has);
-
-        for (uint32_t c = 0; c < job->n_comms; c++) {
-                if ((uint32_t)(job->comms[c].uid ^ job->comms[c].uid >> 32) != key)
-                        continue;
-                for (uint32_t k = 0; k < job->comms[c].n_members; k++)
-                        has[job->comms[c].members[k].process] = true;
-        }
-        return has;
-}
-
-/* A failed creation of a communicator: NCCL reported that another rank died, and only cleanup calls
- * followed. So this is where the job was stuck. */
-static const struct capo_hang_call *find_failed_init(const struct capo_hang_process *p)
-{
-        const struct capo_hang_call *last =
-                LAST_OF(c, p->calls, p->n_calls,
-                        c->call != CAPO_CALL_COMMFINALIZE && c->call != CAPO_CALL_COMMDESTROY &&
-                                c->call != CAPO_CALL_COMMABORT);
-
-        return last && capo_hang_is_lifecycle(last) && last->result == CAPO_NCCL_REMOTE_ERROR
-                       ? last
-                       : NULL;
-}
-
-/* Its last call began to make a communicator and did not wait for it, and not all ranks have. */
-static const struct capo_hang_call *find_begun_init(const struct capo_hang_job *job,
-                                                    uint32_t process)
-{
-        const struct capo_hang_call *c = hang_last(&job->processes[process]);
-
-        return c && c->call == CAPO_CALL_COMMINIT && c->result == CAPO_NCCL_IN_PROGRESS &&
-                               c->comm != CAPO_HANG_NONE && !capo_hang_gone(job, process) &&
-                               job->comms[c->comm].n_ranks > (int32_t)job->comms[c->comm].n_members
-                       ? c
-                       : NULL;
-}
-
+/* The call that creates or destroys a communicator which the host of @process is in, or stuck in: its
+ * creation failed, because another rank died, and only cleanup calls followed; or its last call began
+ * one without waiting for it, and not all ranks have. */
 static const struct capo_hang_call *lifecycle_call_of(const struct capo_hang_job *job,
                                                       uint32_t process)
 {
-        const struct capo_hang_call *c = capo_hang_inside(&job->processes[process]);
+        const struct capo_hang_process *p = &job->processes[process];
+        const struct capo_hang_call *c = capo_hang_inside(p), *last;
 
-        if (!c && (c = find_failed_init(&job->processes[process]) ?: find_begun_init(job, process)))
-                return c;
-        return c && capo_hang_is_lifecycle(c) && !capo_hang_gone(job, process) ? c : NULL;
+        if (c)
+                return capo_hang_is_lifecycle(c) && !capo_hang_gone(job, process) ? c : NULL;
+        last = LAST_OF(of, p->calls, p->n_calls,
+                       of->call != CAPO_CALL_COMMFINALIZE && of->call != CAPO_CALL_COMMDESTROY &&
+                               of->call != CAPO_CALL_COMMABORT);
+        if (last && capo_hang_is_lifecycle(last) && last->result == CAPO_NCCL_REMOTE_ERROR)
+                return last;
+        last = hang_last(p);
+        return last && last->call == CAPO_CALL_COMMINIT && last->result == CAPO_NCCL_IN_PROGRESS &&
+                               last->comm != CAPO_HANG_NONE && !capo_hang_gone(job, process) &&
+                               job->comms[last->comm].n_ranks >
+                                       (int32_t)job->comms[last->comm].n_members
+                       ? last
+                       : NULL;
 }
 
 CAPO_ORDERED(by_process, uint32_t, CAPO_ORDER(*a, *b));
@@ -247,7 +208,7 @@ static void add_absent_ranks(struct hang_graph *g, struct hang_node *n,
                              const struct capo_hang_call *c)
 {
         const struct capo_hang_job *job = g->job;
-        _cleanup_free_ bool *has = NULL;
+        _cleanup_free_ bool *has = xcalloc(job->n_processes + 1, sizeof *has); /* made it already */
         const struct capo_hang_comm *comm = c->comm != CAPO_HANG_NONE ? &job->comms[c->comm] : NULL;
 
         if (!comm &&
@@ -255,8 +216,13 @@ static void add_absent_ranks(struct hang_graph *g, struct hang_node *n,
                 n->unseen = c->bytes > n->n_in ? (uint32_t)c->bytes - n->n_in : 0;
                 return;
         }
-        if (!comm)
-                has = who_has(job, c->stream);
+        for (uint32_t i = 0; !comm && i < job->n_comms; i++) {
+                const struct capo_hang_comm *of = &job->comms[i];
+
+                for (uint32_t k = 0; k < of->n_members; k++)
+                        has[of->members[k].process] |=
+                                (uint32_t)(of->uid ^ of->uid >> 32) == c->stream;
+        }
         for (uint32_t i = 0; !comm && i < job->n_processes; i++) {
                 if (job->processes[i].stale)
                         n->unseen++;
@@ -294,11 +260,7 @@ static void add_lifecycle_calls(struct hang_graph *g)
                              of->call->comm == c->comm && of->call->call == c->call &&
                                      (c->comm != CAPO_HANG_NONE ||
                                       (c->stream && c->stream == of->call->stream)));
-                if (!n) {
-                        n = node_new(g);
-                        n->kind = CAPO_HANG_CREATION;
-                        n->comm = c->comm;
-                }
+                n = n ?: xput(g->nodes, g->n_nodes, .kind = CAPO_HANG_CREATION, .comm = c->comm);
                 node_in(g, n, i, c);
         }
         for (uint32_t k = first; k < g->n_nodes; k++)

@@ -233,16 +233,10 @@ int process_python_open(int pid, struct process_python *out, char *why, size_t r
                      : process_python_find(m, maps, out, why, room);
         out->m = m;
         if (r < 0)
-                process_python_close(out);
+                free(steal(&out->m));
         else
                 find_numbers(out);
         return r;
-}
-
-void process_python_close(struct process_python *p)
-{
-        free(p->m);
-        p->m = NULL;
 }
 
 char *process_python_now(int pid, char *why, size_t room)
@@ -277,6 +271,6 @@ char *process_python_now(int pid, char *why, size_t room)
                 if (p.m->error)
                         process_memory_refused(p.m, why, room);
         }
-        process_python_close(&p);
+        free(p.m);
         return text;
 }

@@ -41,9 +41,8 @@ unsigned process_python_frames(const struct process_python *p,
                                FILE *out);
 
 /** process_python_open() - process_python_find() for process @pid, with thread ids of our namespace.
- * Return: as above. End it with process_python_close(). */
+ * Return: as above. Free out->m. */
 int process_python_open(int pid, struct process_python *out, char *why, size_t room);
-void process_python_close(struct process_python *p);
 
 /** process_python_now() - the stacks of all threads, within two seconds. Return: to be freed; a
  * line "NUMBER TID NAME" per thread that runs Python, 0 the main thread first, "- -" if not known,

@@ -39,7 +39,7 @@ void hang_logs_finish(struct hang_logs *logs);
  * @now_ns: set to when their memory was read, since 1970
  * @jobs: set to @n_jobs items; hang_logs_finish() each and free() it in any case
  *
- * Return: 0; -ENOMEM; -errno. */
+ * Return: 0; -errno. */
 int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs);
 
@@ -69,7 +69,7 @@ void hang_page_judge(struct hang_page *page);
 void hang_page_finish(struct hang_page *page);
 
 /** hang_flight() - the page for dumps of PyTorch's flight recorder; prints errors. Return: 0;
- * -EINVAL; -errno; -ENOMEM. */
+ * -EINVAL; -errno. */
 int hang_flight(struct hang_page *page, int n, char **files);
 
 /** hang_ras() - the page for NCCL's RAS at @where, asked twice, @page->after_s apart. Return: as
@@ -87,9 +87,10 @@ void hang_heading(const struct hang_page *page, FILE *out);
 /** hang_headline() - the second line: the verdict, @gap, how certain it is. free() it. */
 char *hang_headline(const struct hang_page *page, const char *gap);
 
-/** hang_next_end() - in a job that ended, the process that ended next after @after (CAPO_HANG_NONE:
- * the first); CAPO_HANG_NONE: no more. hang_ends() prints a line for each. */
-uint32_t hang_next_end(const struct hang_page *page, uint32_t after);
+/** hang_next() - the process with the next rank among those that run, or (@ended) in a job that ended
+ * that which ended next, after @after (CAPO_HANG_NONE: the first); CAPO_HANG_NONE: no more.
+ * hang_ends() prints a line for each that ended. */
+uint32_t hang_next(const struct hang_page *page, uint32_t after, bool ended);
 void hang_ends(const struct hang_page *page, FILE *out);
 
 /** hang_text_below() - for a culprit whose call or GPU does not finish: its streams and network
@@ -120,7 +121,7 @@ unsigned hang_text_frames(const char **text, const char *first, unsigned plain, 
  * those are not known, or with --stacks, the current ones. */
 void hang_text_threads(const struct hang_page *page, uint32_t process, FILE *out);
 
-/** hang_text(), hang_markdown(), hang_json() - print the page. Return: 0; -ENOMEM; -EIO. */
+/** hang_text(), hang_markdown(), hang_json() - print the page. Return: 0; -EIO. */
 int hang_text(const struct hang_page *page, FILE *out);
 int hang_json(const struct hang_page *page, FILE *out);
 

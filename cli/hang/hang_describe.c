@@ -134,34 +134,24 @@ static void put_native(const struct capo_log_frame *f, FILE *out)
         }
 }
 
-/* The log that a process writes itself: only it has HANG frames. NULL: none. */
-static struct capo_log *own_log(const struct hang_page *page, uint32_t process)
-{
-        struct capo_log *log = capo_job_log(page->job, process);
-        char why[512];
-
-        if (!log || !page->own || !capo_log_in_memory(log))
-                return log;
-        if (page->own[process])
-                capo_log_rewind(page->own[process]);
-        else if (capo_log_open(capo_log_path(log), &page->own[process], why, sizeof why) < 0)
-                return NULL;
-        return page->own[process];
-}
-
-/* What @put finds in the last HANG frame of the process, if it has made no call since. */
-static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *at_ns,
-                      void (*put)(const struct capo_log_frame *f, FILE *out))
+char *hang_frames(const struct hang_page *page, uint32_t process, bool native, uint64_t *at_ns)
 {
         uint64_t active_ns = capo_hang_active_ns(&page->hang.processes[process]);
-        struct capo_log *log = own_log(page, process);
+        struct capo_log *log = capo_job_log(page->job, process);
         struct capo_log_frame f;
-        char *text = NULL;
+        char *text = NULL, why[512];
         size_t size;
 
-        if (!log)
-                return NULL;
-        while (capo_log_next(log, &f) > 0) {
+        if (log && page->own && capo_log_in_memory(log)) { /* only the file has HANG frames */
+                struct capo_log **own = &page->own[process];
+
+                if (*own)
+                        capo_log_rewind(*own);
+                else if (capo_log_open(capo_log_path(log), own, why, sizeof why) < 0)
+                        return NULL;
+                log = *own;
+        }
+        while (log && capo_log_next(log, &f) > 0) {
                 struct capo_hang_text t;
                 FILE *out;
 
@@ -172,23 +162,14 @@ static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *
                 if (*at_ns < active_ns)
                         continue;
                 out = xmemstream(&text, &size);
-                put(&f, out);
+                (native ? put_native : put_python)(&f, out);
                 xmemclose(out);
         }
-        capo_log_park(log);
+        if (log)
+                capo_log_park(log);
         if (text)
                 capo_plain(text, strlen(text), false, true);
         return text;
-}
-
-char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
-{
-        return of_frame(page, process, at_ns, put_python);
-}
-
-char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
-{
-        return of_frame(page, process, at_ns, put_native);
 }
 
 int32_t hang_absent(const struct hang_page *page, int32_t after)
@@ -319,7 +300,8 @@ int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out)
         text = xmemstream(&stacks, &size);
         for (uint32_t i = 0; i < v->n_culprits && i < 4; i++) {
                 uint64_t at_ns;
-                _cleanup_free_ char *frames = hang_native(page, v->culprits[i].process, &at_ns);
+                _cleanup_free_ char *frames =
+                        hang_frames(page, v->culprits[i].process, true, &at_ns);
 
                 fputs(frames ? frames : "", text);
         }

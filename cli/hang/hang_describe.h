@@ -26,17 +26,14 @@ bool hang_lives_here(const struct hang_page *page, uint32_t process);
  * NULL: not known. free() it. */
 char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call);
 
-/** hang_python() - the Python stacks of process @process when its recorder, or that of another rank,
- * saw a hang. None if it has made calls since.
+/** hang_frames() - the Python or C stacks of process @process when its recorder, or that of another
+ * rank, saw a hang. None if it has made calls since.
  * @at_ns: set to that time, since 1970
  *
- * Return: to be freed; a line "NUMBER" per thread, 0 the main thread first, then " FILE:LINE
- * FUNCTION" per frame, innermost first; without control bytes. NULL: not known. */
-char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
-
-/** hang_native() - the same for C: a line "TID WAIT NAME" per thread, as in a HANG frame, then "
- * FRAME" per frame. */
-char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
+ * Return: to be freed; a line per thread, for Python "NUMBER", 0 the main thread first, for C "TID
+ * WAIT NAME" as in a HANG frame, then " FRAME" per frame, of Python " FILE:LINE FUNCTION", innermost
+ * first; without control bytes. NULL: not known. */
+char *hang_frames(const struct hang_page *page, uint32_t process, bool native, uint64_t *at_ns);
 
 /** hang_absent() - the next rank after @after (-1: the first) that left no log; -1: none. */
 int32_t hang_absent(const struct hang_page *page, int32_t after);

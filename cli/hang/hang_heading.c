@@ -6,6 +6,7 @@
 #include "analysis/job/figures.h"
 #include "cli/hang/hang_describe.h"
 #include "core/base/among.h"
+#include "core/base/order.h"
 #include "core/log/info.h"
 
 enum { ENDS_SHOWN = 8, MOMENT_NS = 1000000000 };
@@ -61,36 +62,40 @@ void hang_heading(const struct hang_page *p, FILE *out)
 }
 
 /* Is its end listed, so that readers can judge the order? */
-static bool is_end_listed(const struct hang_page *p, uint32_t process)
+static bool is_end_listed(const struct hang_page *p, const struct capo_hang_process *of)
 {
-        return p->hang.processes[process].ending != CAPO_HANG_RUNS &&
+        return of->ending != CAPO_HANG_RUNS &&
                (p->verdict.kind == CAPO_HANG_ENDED || p->verdict.together);
 }
 
-uint32_t hang_next_end(const struct hang_page *p, uint32_t after)
+static bool comes_before(const struct capo_hang_process *a, const struct capo_hang_process *b,
+                         bool ended)
 {
-        uint64_t after_ns = after == CAPO_HANG_NONE ? 0 : p->hang.processes[after].end_ns;
-        uint32_t best = CAPO_HANG_NONE;
+        int order = ended ? CAPO_ORDER(a->end_ns, b->end_ns) : CAPO_ORDER(a->rank, b->rank);
 
-        for (uint32_t i = 0; i < p->hang.n_processes; i++) {
-                uint64_t end_ns = p->hang.processes[i].end_ns;
+        return order ? order < 0 : a < b;
+}
 
-                if (!is_end_listed(p, i) || end_ns < after_ns ||
-                    (end_ns == after_ns && after != CAPO_HANG_NONE && i <= after))
-                        continue;
-                if (best == CAPO_HANG_NONE || end_ns < p->hang.processes[best].end_ns)
-                        best = i;
+uint32_t hang_next(const struct hang_page *p, uint32_t after, bool ended)
+{
+        const struct capo_hang_process *all = p->hang.processes, *best = NULL;
+
+        for (const struct capo_hang_process *of = all; of < PAST_OF(all, p->hang.n_processes);
+             of++) {
+                if ((ended ? is_end_listed(p, of) : of->ending == CAPO_HANG_RUNS) &&
+                    (after == CAPO_HANG_NONE || comes_before(&all[after], of, ended)) &&
+                    (!best || comes_before(of, best, ended)))
+                        best = of;
         }
-        return best;
+        return best ? (uint32_t)(best - all) : CAPO_HANG_NONE;
 }
 
 void hang_ends(const struct hang_page *p, FILE *out)
 {
-        uint32_t n = 0, all = 0, i = CAPO_HANG_NONE;
+        uint32_t n = 0, i = CAPO_HANG_NONE,
+                 all = COUNT_OF(of, p->hang.processes, p->hang.n_processes, is_end_listed(p, of));
 
-        for (uint32_t k = 0; k < p->hang.n_processes; k++)
-                all += is_end_listed(p, k);
-        while (all > 1 && n < ENDS_SHOWN && (i = hang_next_end(p, i)) != CAPO_HANG_NONE) {
+        while (all > 1 && n < ENDS_SHOWN && (i = hang_next(p, i, true)) != CAPO_HANG_NONE) {
                 uint64_t end_ns = p->hang.processes[i].end_ns;
 
                 fprintf(out, "  %s %s.%03u %s: %s\n",

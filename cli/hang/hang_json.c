@@ -3,8 +3,8 @@
 
 #include "cli/base/cli_fields.h"
 #include "cli/hang/hang_describe.h"
-#include "analysis/process/python_stack.h"
 #include "cli/hang/stacks_json.h"
+#include "analysis/process/python_stack.h"
 #include "analysis/process/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/clock.h"
@@ -121,8 +121,11 @@ CLI_ENTITY(nic, struct capo_hang_nic, void, NIC_FIELDS);
 
 /* ---- the culprits ---- */
 
-/* What is read of a culprit, and when; NULL: nothing. */
-struct evidence {
+struct culprit {
+        const struct capo_hang_culprit *c;
+        const struct capo_hang_process *h;
+        const struct capo_job_process *p;
+        /* what is read of it, and when; NULL: nothing */
         json_t *threads, *no_threads;        /* now */
         json_t *python, *no_python, *native; /* when its recorder saw the hang, or now */
         uint64_t python_ns, native_ns;
@@ -130,12 +133,13 @@ struct evidence {
         uint64_t nics_ns;
 };
 
-static void read_threads(const struct hang_page *p, uint32_t process, struct evidence *out)
+static void read_threads(const struct hang_page *p, struct culprit *out)
 {
-        int pid = (int)p->job->processes[process].header.pid;
-        bool here = hang_lives_here(p, process);
-        _cleanup_free_ char *python = hang_python(p, process, &out->python_ns),
-                            *native = hang_native(p, process, &out->native_ns);
+        const uint32_t process = out->c->process;
+        const bool here = hang_lives_here(p, process);
+        int pid = (int)out->p->header.pid;
+        _cleanup_free_ char *python = hang_frames(p, process, false, &out->python_ns),
+                            *native = hang_frames(p, process, true, &out->native_ns);
 
         out->threads = p->stacks && here ? hang_json_stacks(pid, &out->no_threads) : json_array();
         if (python || !here) {
@@ -161,13 +165,6 @@ static int exit_status(const struct capo_hang_process *h)
         return h->ending == CAPO_HANG_BY_EXIT ? h->exit_status : -1;
 }
 
-struct culprit {
-        const struct capo_hang_culprit *c;
-        const struct capo_hang_process *h;
-        const struct capo_job_process *p;
-        struct evidence e;
-};
-
 #define CULPRIT_FIELDS(F)                                                                  \
         F("rank", RANK, capo_hang_culprit_rank(&in->hang, of->c))                          \
         F("host", TEXT, of->p->host)                                                       \
@@ -178,18 +175,18 @@ struct culprit {
         F("differs", TEXT, of->c->differs)                                                 \
         F("skipped", FLAG, of->c->skipped)                                                 \
         F("call", JSON, cli_entity_json(&call, in, of->c->call))                           \
-        F("threads", JSON, of->e.threads)                                                  \
-        F("no_threads", JSON, of->e.no_threads ?: json_null())                             \
-        F("python", JSON, of->e.python)                                                    \
-        F("python_at", TIME, of->e.python_ns)                                              \
+        F("threads", JSON, of->threads)                                                    \
+        F("no_threads", JSON, of->no_threads ?: json_null())                               \
+        F("python", JSON, of->python)                                                      \
+        F("python_at", TIME, of->python_ns)                                                \
         F("streams", JSON,                                                                 \
           CLI_EACH(uint32_t k = 0; hang_stream(in, of->c->process, k);                     \
                    k++, cli_entity_json(&stream, in, hang_stream(in, of->c->process, k)))) \
-        F("network", JSON, of->e.nics)                                                     \
-        F("network_at", TIME, of->e.nics_ns)                                               \
-        F("native", JSON, of->e.native)                                                    \
-        F("native_at", TIME, of->e.native_ns)                                              \
-        F("no_python", JSON, of->e.no_python ?: json_null())                               \
+        F("network", JSON, of->nics)                                                       \
+        F("network_at", TIME, of->nics_ns)                                                 \
+        F("native", JSON, of->native)                                                      \
+        F("native_at", TIME, of->native_ns)                                                \
+        F("no_python", JSON, of->no_python ?: json_null())                                 \
         F("missing_from", JSON, cli_entity_json(&missing_call, in, of->c->elsewhere ? of->c : NULL))
 CLI_ENTITY(culprit, struct culprit, struct hang_page, CULPRIT_FIELDS);
 
@@ -199,14 +196,14 @@ static json_t *culprits_json(const struct hang_page *p)
 
         for (uint32_t i = 0; i < p->verdict.n_culprits; i++) {
                 const struct capo_hang_culprit *c = &p->verdict.culprits[i];
-                struct culprit of = {
-                        c, &p->hang.processes[c->process], &p->job->processes[c->process], {0}};
+                struct culprit of = {c, &p->hang.processes[c->process],
+                                     &p->job->processes[c->process]};
                 _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
 
-                read_threads(p, c->process, &of.e);
+                read_threads(p, &of);
                 capo_hang_network(of.p, &net);
-                of.e.nics = CLI_ENTITIES(nic, NULL, net.nics, net.n_nics);
-                of.e.nics_ns = net.at_ns;
+                of.nics = CLI_ENTITIES(nic, NULL, net.nics, net.n_nics);
+                of.nics_ns = net.at_ns;
                 json_array_append_new(list, cli_entity_json(&culprit, p, &of));
         }
         for (int32_t r = -1; p->verdict.kind == CAPO_HANG_SLOW && !p->verdict.n_culprits &&
@@ -303,8 +300,8 @@ static json_t *bugs_json(const struct hang_page *p)
           of->verdict.disagreed.call ? of->verdict.disagreed.call->seq : of->verdict.differed)    \
         F("known_bugs", JSON, bugs_json(of))                                                      \
         F("ends", JSON,                                                                           \
-          CLI_EACH(uint32_t k = hang_next_end(of, CAPO_HANG_NONE); k != CAPO_HANG_NONE;           \
-                   k = hang_next_end(of, k),                                                      \
+          CLI_EACH(uint32_t k = hang_next(of, CAPO_HANG_NONE, true); k != CAPO_HANG_NONE;         \
+                   k = hang_next(of, k, true),                                                    \
                    cli_entity_json(&ending, NULL, &of->hang.processes[k])))
 CLI_ENTITY(verdict, struct hang_page, void, PAGE_FIELDS);
 

@@ -241,24 +241,6 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                 print_its_call(p, c, out);
 }
 
-/* The running process with the next rank after that of process @after; CAPO_HANG_NONE: the first
- * one, and after the last. */
-static uint32_t find_next_rank(const struct hang_page *p, uint32_t after)
-{
-        const struct capo_hang_process *of = p->hang.processes;
-        uint32_t best = CAPO_HANG_NONE;
-
-        for (uint32_t i = 0; i < p->hang.n_processes; i++) {
-                if (of[i].ending != CAPO_HANG_RUNS ||
-                    (after != CAPO_HANG_NONE &&
-                     (of[i].rank < of[after].rank || (of[i].rank == of[after].rank && i <= after))))
-                        continue;
-                if (best == CAPO_HANG_NONE || of[i].rank < of[best].rank)
-                        best = i;
-        }
-        return best;
-}
-
 /* Without a culprit, when nothing moves: print what each rank's host code is doing. Return: is that
  * the case? */
 static bool print_quiet_ranks(const struct hang_page *p, FILE *out)
@@ -272,7 +254,7 @@ static bool print_quiet_ranks(const struct hang_page *p, FILE *out)
                                           of->ending == CAPO_HANG_RUNS)
                                : 0;
 
-        while (n < SHOWN && n < alive && (at = find_next_rank(p, at)) != CAPO_HANG_NONE) {
+        while (n < SHOWN && n < alive && (at = hang_next(p, at, false)) != CAPO_HANG_NONE) {
                 const struct capo_hang_call *call = capo_hang_inside(&p->hang.processes[at]);
                 const bool waits = call && in && call->call == in->call && call->comm == in->comm &&
                                    call->seq == in->seq;
@@ -401,21 +383,11 @@ static void print_notes(const struct hang_page *p, FILE *out)
                         capo_bug_text(bugs[i].bug, hang_room(), HANG_ROOM / 2));
 }
 
-/* What to look at next. */
-static const char *next_words(const struct hang_page *p, char text[CAPO_HANG_NEXT])
-{
-        if (p->hang.over && p->verdict.culprits[0].why == CAPO_HANG_WHY_HOST)
-                return "what its host code did then: data loading, a lock, a file system, a barrier of "
-                       "another library. Or it took another branch and never made this call";
-        if (p->hang.over && p->verdict.culprits[0].why == CAPO_HANG_WHY_STOPPED)
-                return "who stopped it: a debugger, a signal, a frozen container";
-        return capo_hang_next(p->job, &p->verdict, text);
-}
-
 int hang_text(const struct hang_page *p, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
         const struct capo_hang_verdict *v = &p->verdict;
+        const enum capo_hang_why why = v->n_culprits ? v->culprits[0].why : CAPO_HANG_WHYS;
         char next[CAPO_HANG_NEXT];
         _cleanup_free_ char *headline = hang_headline(p, "       ");
 
@@ -439,7 +411,13 @@ int hang_text(const struct hang_page *p, FILE *to)
         hang_text_network(p, out);
         print_notes(p, out);
         if (v->n_culprits && v->kind != CAPO_HANG_UNDECIDED &&
-            (v->kind != CAPO_HANG_SLOW || v->culprits[0].why == CAPO_HANG_WHY_STOPPED))
-                fprintf(out, "NEXT  %s\n", next_words(p, next));
+            (v->kind != CAPO_HANG_SLOW || why == CAPO_HANG_WHY_STOPPED))
+                fprintf(out, "NEXT  %s\n",
+                        p->hang.over && why == CAPO_HANG_WHY_HOST
+                                ? "what its host code did then: data loading, a lock, a file system, a barrier of "
+                                  "another library. Or it took another branch and never made this call"
+                        : p->hang.over && why == CAPO_HANG_WHY_STOPPED
+                                ? "who stopped it: a debugger, a signal, a frozen container"
+                                : capo_hang_next(p->job, v, next));
         return fflush(out) || ferror(out) ? -EIO : 0;
 }

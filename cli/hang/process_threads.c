@@ -82,7 +82,7 @@ unsigned hang_text_frames(const char **text, const char *first, unsigned plain, 
         return shown;
 }
 
-/* Print the first few threads. @text: from hang_python(); NULL: none. */
+/* Print the first few threads. @text: from hang_frames(); NULL: none. */
 static void print_python_stacks(const char *text, uint64_t at_ns, FILE *out)
 {
         enum { THREADS = 3, FRAMES = 4 };
@@ -119,8 +119,9 @@ static void print_native_stacks(const struct hang_page *p, uint32_t process, FIL
 {
         enum { THREADS = 3, FRAMES = 6 };
         uint64_t at_ns = 0;
-        _cleanup_free_ char *text =
-                p->stacks && hang_lives_here(p, process) ? NULL : hang_native(p, process, &at_ns);
+        _cleanup_free_ char *text = p->stacks && hang_lives_here(p, process)
+                                            ? NULL
+                                            : hang_frames(p, process, true, &at_ns);
         unsigned threads = 0, frames = 0, tid = 0;
         char wait[64] = "";
 
@@ -154,7 +155,7 @@ void hang_text_threads(const struct hang_page *p, uint32_t process, FILE *out)
 {
         int pid = (int)p->job->processes[process].header.pid;
         uint64_t at_ns = 0;
-        _cleanup_free_ char *text = hang_python(p, process, &at_ns);
+        _cleanup_free_ char *text = hang_frames(p, process, false, &at_ns);
 
         print_python_stacks(text, at_ns, out);
         print_native_stacks(p, process, out);
