@@ -56,9 +56,8 @@ static void read_barriers(struct capo_evidence *e)
         capo_rank_list(b.f->ranks, b.f->n_ranks, who);
         SAY(b.f->headline, "%s DID NOT COME to monitoredBarrier()",
             b.f->n_ranks ? capo_rank_shout(who) : "SOME RANKS");
-        SAY(b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
         SAY(b.f->next,
-            "look at what these ranks do instead: their logs, exit status, data loading");
+            "did these ranks end before (their logs)? Else their stacks: py-spy dump --pid PID");
 }
 
 /* ---- PyTorch's desync report ---- */
@@ -103,9 +102,8 @@ static void read_desync(struct capo_evidence *e)
             !strcmp(b.f->kind, "missing") ? "DID NOT JOIN" : "JOINED AND DID NOT FINISH", which);
         SAY(b.f->detail,
             "PyTorch's desync report says so: it compares what all ranks wrote to the store");
-        SAY(b.f->missing, "stacks of %s: py-spy dump --native --pid PID",
+        SAY(b.f->next, "did %s end before (log)? Else its stack: py-spy dump --native --pid PID",
             capo_rank_list(b.f->ranks, b.f->n_ranks, who));
-        SAY(b.f->next, "look at what %s does instead: its log, its stack, dmesg on its node", who);
 }
 
 /* ---- fingerprints ---- */
@@ -176,17 +174,14 @@ static void take_mismatch(const char *at, const char *line, uint32_t number, voi
                     sizes ? other.shape : "");
         else
                 SAY(f->headline, "RANKS MADE DIFFERENT CALLS as the same one");
-        if (counts)
-                SAY(f->missing,
-                    "flight recorder dumps of all ranks: did a rank skip a call, or join later?");
         if (both && !counts) {
                 capo_finding_rank_add(f, (int32_t)one.rank);
                 capo_finding_rank_add(f, (int32_t)other.rank);
         }
         SAY(f->next, "%s",
-            sizes ? "the same call of other data: what makes the sizes differ by rank? Rows of another kind or length (with and without an image), the last batch. "
-                    "Under ZeRO-3 or FSDP all ranks must run the same modules in each step (a dummy input), or ZeRO-2"
-                  : "what makes one rank call something else: a branch, the last batch, a shape");
+            counts  ? "flight recorder dumps of all ranks: did a rank skip a call, or join later?"
+            : sizes ? "what makes the sizes of that call differ by rank?"
+                    : "where in the program does each of the two ranks make its call?");
 }
 
 static void read_mismatches(struct capo_evidence *e)
@@ -245,16 +240,14 @@ static void read_members(struct capo_evidence *e)
             m.last.line - m.first.line > 4 * m.of)
                 return;
         f = capo_evidence_finding(e);
-        capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "unsure");
+        capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         capo_finding_mark(f, m.first);
         capo_finding_mark(f, m.last);
         capo_rank_list(twice, n_twice, who);
-        SAY(f->headline,
-            "%s OF %u START TWICE, AND NO LINE IS OF %s: nodes that each take themselves for the first",
-            capo_rank_shout(who), m.of, capo_rank_list(none, n_none, others));
+        SAY(f->headline, "%s OF %u START TWICE, AND NO LINE IS OF %s", capo_rank_shout(who), m.of,
+            capo_rank_list(none, n_none, others));
         SAY(f->next,
-            "start it once over all nodes, or give each its own node rank (NODE_RANK, --node_rank); in Slurm srun python ..., with "
-            "--ntasks-per-node = devices and num_nodes = --nodes");
+            "has each node a node rank of its own (NODE_RANK, --node_rank)? Two with the same one both begin with rank 0");
 }
 
 /* ---- the address of the store ---- */
@@ -308,16 +301,12 @@ static void read_store(struct capo_evidence *e)
         capo_finding_mark(f, s.asked_at);
         capo_finding_mark(f, s.waits_at);
         if (elsewhere) {
-                SAY(f->headline,
-                    "OTHERS CONNECT TO %s, AND RANK 0 WAITS ON %s: is MASTER_ADDR another node?",
-                    s.asked, s.rank0);
-                SAY(f->next,
-                    "master_addr (MASTER_ADDR) = the node that rank 0 runs on, or place rank 0 on %s",
-                    s.asked);
+                SAY(f->headline, "OTHERS CONNECT TO %s, AND RANK 0 WAITS ON %s", s.asked, s.rank0);
+                SAY(f->next, "which node is %s, and does rank 0 run on it? It must", s.asked);
         } else {
                 SAY(f->headline, "RANK 0 WAITS AT ITS STORE, AND OTHERS DO NOT REACH %s", s.asked);
                 SAY(f->next,
-                    "does rank 0 run on that node (ss -ltn there)? MASTER_ADDR; else a firewall or interface between");
+                    "does rank 0 run on that node (ss -ltn there)? No: MASTER_ADDR names another. Yes: the network between");
         }
 }
 
@@ -358,9 +347,7 @@ static void read_stalled(struct capo_evidence *e)
         SAY(b.f->headline,
             "NOT DECIDED WHY: %s DID NOT SUBMIT TENSORS that the others wait for (Horovod)",
             capo_rank_shout(capo_rank_list(b.f->ranks, b.f->n_ranks, who)));
-        SAY(b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
-        SAY(b.f->next,
-            "do they run another step, another branch, or wait for an earlier call on their GPU? their logs and stacks");
+        SAY(b.f->next, "where is each of them: py-spy dump --pid PID");
 }
 
 void capo_c10d_read(struct capo_evidence *e)

@@ -16,7 +16,7 @@ enum { WORD_ROOM = 128, QUOTED = 240 };
 
 struct place {
         const char *behind; /* must follow in the line; "": nothing */
-        const char *line;
+        const char *line, *at;
         struct capo_evidence_mark mark;
         uint32_t text;
 };
@@ -28,6 +28,7 @@ static void take_place(const char *at, const char *line, uint32_t number, void *
         if (!p->line &&
             (!*p->behind || memmem(at, strcspn(at, "\n"), p->behind, strlen(p->behind)))) {
                 p->line = *at == '\n' ? at + 1 : line; /* of "\nNAME=1\n" the line itself */
+                p->at = *at == '\n' ? at + 1 : at;
                 p->mark = (struct capo_evidence_mark){p->text, number + (*at == '\n')};
         }
 }
@@ -83,9 +84,12 @@ static void try_rule(struct capo_evidence *e, const struct cause_rule *rule)
         SAY(f->headline, "%s", rule->headline);
         SAY(f->next, "%s", rule->next);
         for (unsigned i = 0; i < n; i++) {
+                bool far = marks[i].at - marks[i].line > QUOTED / 2;
                 char line[QUOTED];
 
-                capo_quote(marks[i].line, line, sizeof line);
+                SAY(line, "%s", far ? "... " : "");
+                capo_quote(far ? marks[i].at : marks[i].line, line + strlen(line),
+                           sizeof line - strlen(line));
                 if (!strstr(f->detail, line)) /* one line may have several of the words */
                         ADD(f->detail, "%s%s", *f->detail ? "\n" : "", line);
                 capo_finding_mark(f, marks[i].mark);

@@ -503,9 +503,8 @@ static void tell_order(const struct debug *d, const struct capo_hang_job *job,
                 f->rank = CAPO_RANK_NOTE;
         SAY(f->headline, "TWO COMMUNICATORS ARE USED IN OPPOSITE ORDER by %s and %u other%s",
             process_words(d, v->steps[0].process, who), v->n_steps - 1, v->n_steps > 2 ? "s" : "");
-        SAY(f->missing,
-            "whether the calls are in one ncclGroup, where the order does not matter: no line shows it");
-        SAY(f->next, "one order of communicators on all ranks, also of the calls on the host");
+        SAY(f->next,
+            "are these calls in one ncclGroup, where the order does not matter? Else all ranks need one order");
 }
 
 static void tell_call(const struct debug *d, const struct capo_hang_job *job,
@@ -632,9 +631,7 @@ static void judge_turns(struct debug *d)
                         SAY(f->detail, "%s: %s (of %d ranks), then %s (of %d)\n%s: %s, then %s",
                             one, capo_call_name(a->call), ca->n_ranks, capo_call_name(b->call),
                             cb->n_ranks, other, capo_call_name(b->call), capo_call_name(a->call));
-                        SAY(f->missing, "whether the job hangs there: stacks of both ranks");
-                        SAY(f->next,
-                            "one order of communicators on all ranks: one thread, or an event or a lock between the threads that call NCCL");
+                        SAY(f->next, "stacks of both ranks: are they in these two calls?");
                         capo_finding_mark(f, a->mark);
                         capo_finding_mark(f, b->mark);
                         capo_finding_mark(f, d->calls[x].mark);

@@ -226,15 +226,6 @@ bool capo_debug_host(const char *line, char *host, size_t room)
         return true;
 }
 
-/* For capo_bug_any(): is it that word? */
-static bool is_word(const char *text, void *word) { return !strcmp(text, word); }
-
-bool capo_verdict_decides(const struct capo_diagnose_finding *v)
-{
-        return v && strcmp(v->sure, "unsure") != 0 && v->rank != CAPO_RANK_UNDECIDED &&
-               !capo_bug_any("missing|behind|inside|birth|crash", is_word, (void *)v->kind, NULL);
-}
-
 /* ---- ranks ---- */
 
 int32_t capo_text_rank(const struct capo_evidence_text *t, const char *line)

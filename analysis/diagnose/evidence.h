@@ -55,10 +55,10 @@ struct capo_diagnose_finding {
         enum capo_finding_rank rank;
         const char *kind; /* name in JSON: "missing", "killed", ...; as in docs/diagnose.md */
         const char *sure; /* "certain", "likely", "unsure" */
+        bool measured;    /* SLOW: numbers of the text show it; else it is a setting or a state */
         uint16_t story;   /* of one job and attempt, in which it was found */
         char headline[448];
-        char detail[768];  /* several lines; "": none */
-        char missing[256]; /* what would make it more certain; "": nothing */
+        char detail[1280]; /* several lines; "": none */
         char next[512];
         int32_t ranks[CAPO_DIAGNOSE_RANKS];
         uint32_t n_ranks;
@@ -213,10 +213,3 @@ void capo_evidence_judge(struct capo_evidence *e);
 
 /** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
 const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
-
-/** capo_verdict_decides() - does it name a cause, not only who waits, or how a process ended? */
-bool capo_verdict_decides(const struct capo_diagnose_finding *v);
-
-/** capo_evidence_bug() - does the bug fit? One without its symptom only if it has the effect that the
- * verdict shows. */
-enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo_known_bug *bug);

@@ -310,43 +310,18 @@ const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evid
 
 /* ---- known bugs ---- */
 
-enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo_known_bug *bug)
+/* Do a release and the rest of the bug fit? */
+static bool fits_bug(struct capo_evidence *e, const struct capo_known_bug *bug)
 {
-        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
-        bool hangs = v ? !is_kind(v, "error") &&
-                                     (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG)
-                       : capo_evidence_hangs(e),
-             crashed = v && is_kind(v, "crash"), slow = v && v->rank == CAPO_RANK_SLOW;
         int release = bug->of == CAPO_BUG_NCCL    ? e->nccl
                       : bug->of == CAPO_BUG_OFI   ? e->ofi
                       : bug->of == CAPO_BUG_TORCH ? e->torch
                                                   : 0;
-        enum capo_bug_match m;
+        bool fits = capo_bug_match(bug, release, capo_evidence_has, e) == CAPO_BUG_FITS;
 
-        if (v && v->rank == CAPO_RANK_HEALTHY)
-                return CAPO_BUG_NO;
-        m = capo_bug_match(bug, release, capo_evidence_has, e);
-        for (uint32_t i = 0; i < e->n_nccls && bug->of == CAPO_BUG_NCCL; i++) {
-                enum capo_bug_match other = capo_bug_match(bug, e->nccls[i], capo_evidence_has, e);
-
-                m = other > m ? other : m;
-        }
-        if (m == CAPO_BUG_MAYBE && (!v || v->rank == CAPO_RANK_UNDECIDED) &&
-            capo_prose_topic(e) == CAPO_TOPIC_SLOW) { /* who asks about speed has no hang */
-                hangs = false;
-                slow = true;
-        }
-        if (m == CAPO_BUG_MAYBE && (capo_verdict_decides(v) ||
-                                    (bug->of == CAPO_BUG_OFI &&
-                                     capo_evidence_has("aws-ofi-nccl initialization failed", e)) ||
-                                    (!(hangs && bug->effect == CAPO_BUG_HANG) &&
-                                     !(crashed && bug->effect == CAPO_BUG_CRASH) &&
-                                     !(slow && bug->effect == CAPO_BUG_SLOW))))
-                return CAPO_BUG_NO;
-        if (m == CAPO_BUG_FITS && capo_verdict_decides(v) &&
-            (slow ? bug->effect != CAPO_BUG_SLOW : bug->of == CAPO_BUG_MACHINE))
-                return CAPO_BUG_NO; /* it explains something else, or nothing more */
-        return m;
+        for (uint32_t i = 0; i < e->n_nccls && bug->of == CAPO_BUG_NCCL; i++)
+                fits |= capo_bug_match(bug, e->nccls[i], capo_evidence_has, e) == CAPO_BUG_FITS;
+        return fits;
 }
 
 /* Did a job stop before its end: a watchdog says so, or nccl-tests did not end? */
@@ -370,6 +345,8 @@ static void read_bugs(struct capo_evidence *e)
 
         if (v && v->rank != CAPO_RANK_UNDECIDED && v->rank != CAPO_RANK_ERROR && !crashed)
                 return;
+        if (!v && !capo_evidence_hangs(e))
+                return;
         for (size_t i = 0; i < capo_n_known_bugs; i++) {
                 const struct capo_known_bug *bug = &capo_known_bugs[i];
                 struct capo_diagnose_finding *f;
@@ -381,8 +358,7 @@ static void read_bugs(struct capo_evidence *e)
                         continue;
                 if (bug->of == CAPO_BUG_MACHINE && (failed || !is_stuck(e)))
                         continue;
-                if (capo_evidence_bug(e, bug) != CAPO_BUG_FITS ||
-                    !capo_bug_any(bug->symptom, capo_evidence_has, e, symptom))
+                if (!fits_bug(e, bug) || !capo_bug_any(bug->symptom, capo_evidence_has, e, symptom))
                         continue;
                 f = capo_evidence_finding(e);
                 capo_finding_is(f, crashed ? CAPO_RANK_CAUSE : CAPO_RANK_HANG, "known-bug",
@@ -405,48 +381,6 @@ static const struct capo_diagnose_finding *find_failure(const struct capo_eviden
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
 
         return v && v->rank > CAPO_RANK_SLOW ? v : NULL;
-}
-
-/* Advice names the tools of NVIDIA; on AMD's machines others do the same. */
-static void name_vendor(struct capo_evidence *e)
-{
-        static const char *const words[][2] = {
-                {"nvidia-smi topo -p2p r", "rocm-smi --showtopo"},
-                {"nvidia-smi topo -m", "rocm-smi --showtopo"},
-                {"nvidia-smi nvlink -s", "rocm-smi --showxgmierr"},
-                {"nvidia-smi", "rocm-smi"},
-                {"modprobe nvidia-peermem (or DMA-BUF: open kernel modules and a recent kernel)",
-                 "the peer memory of amdgpu, or DMA-BUF and a recent kernel"},
-                {"modprobe nvidia-peermem", "the peer memory of amdgpu"},
-                {"nvidia-peermem", "amdgpu's peer memory"},
-                {"nvidia-fabricmanager", "xGMI"},
-        };
-
-        for (uint32_t i = 0; i < e->n_findings && capo_evidence_has("@amd", e); i++) {
-                for (size_t k = 0; k < N_ELEMENTS(words); k++) {
-                        char *next = e->findings[i].next, *at, rest[sizeof e->findings[i].next];
-
-                        while ((at = strstr(next, words[k][0]))) {
-                                SAY(rest, "%s", at + strlen(words[k][0]));
-                                snprintf(at, (size_t)(next + sizeof e->findings[i].next - at),
-                                         "%s%s", words[k][1], rest);
-                        }
-                }
-        }
-}
-
-/* In a text about a hang the way that NCCL's lines show is no verdict. */
-static void hush_slow(struct capo_evidence *e)
-{
-        bool hangs = !e->n_runs && capo_prose_topic(e) == CAPO_TOPIC_HANG;
-
-        for (uint32_t i = 0; i < e->n_findings && hangs; i++) {
-                struct capo_diagnose_finding *f = &e->findings[i];
-
-                if (f->rank == CAPO_RANK_SLOW && f->n_marks &&
-                    e->texts[f->marks[0].text].n[CAPO_EVIDENCE_DEBUG])
-                        f->rank = CAPO_RANK_NOTE;
-        }
 }
 
 void capo_evidence_judge(struct capo_evidence *e)
@@ -475,13 +409,10 @@ void capo_evidence_judge(struct capo_evidence *e)
                 capo_last_errors_read(e);
         capo_torchrun_read(e, find_failure(e));
         order_findings(e);
-        hush_slow(e);
         read_bugs(e);
         verdict = capo_evidence_verdict(e);
-        if (!verdict || verdict->rank <= CAPO_RANK_SLOW)
-                capo_words_read(e);
-        capo_prose_read(e, capo_evidence_verdict(e));
-        name_vendor(e);
+        if (!verdict || verdict->rank <= CAPO_RANK_SLOW || is_kind(verdict, "birth"))
+                capo_words_read(e); /* what ended a creation may be an error */
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 struct capo_evidence_text *t = &e->texts[i];
                 bool any = false;

@@ -332,9 +332,8 @@ static void take_warning(const char *at, const char *line, uint32_t number, void
                                                                           : WARN_SHOWN),
                     said);
                 capo_quote(line, s->f->detail, sizeof s->f->detail);
-                SAY(s->f->missing, "what it means: capo has no advice for this line");
                 SAY(s->f->next,
-                    "the lines of this process from just before it, with NCCL_DEBUG=INFO; an exception that follows is its consequence");
+                    "the lines of this process from just before it, with NCCL_DEBUG=INFO");
         }
         capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
@@ -442,26 +441,27 @@ static bool is_failure(const char *line, size_t size, bool hint)
         return false;
 }
 
+enum { FAILURES_SHOWN = 3 };
+
 static void take_failure(struct capo_evidence *e, struct capo_diagnose_finding **f,
                          struct capo_evidence_mark mark, const char *line)
 {
+        char row[WARN_SHOWN + 40];
+
         e->texts[mark.text].n[CAPO_EVIDENCE_PROGRAM]++;
         if (!*f) {
                 *f = capo_evidence_finding(e);
                 capo_finding_is(*f, CAPO_RANK_UNDECIDED, "error", "unsure");
-                SAY((*f)->headline, "NOT DECIDED: a line may be an error that capo does not know");
-                capo_quote(line, (*f)->detail, sizeof(*f)->detail);
-                SAY((*f)->missing,
-                    "the output of all ranks from before the failure on; NCCL_DEBUG=INFO");
-                SAY((*f)->next, "read these lines: did the job fail?");
-                if (capo_line_has(line, "Error: |Exception: ")) {
-                        SAY((*f)->headline,
-                            "NOT DECIDED: a program raised an exception that capo does not know");
-                        SAY((*f)->next,
-                            "its traceback: the last frame in the program's own files, and what it passes on; the message, searched in the program's issues. "
-                            "Did another rank fail before, by time? Inside a collective the ranks may have made different calls: TORCH_DISTRIBUTED_DEBUG=DETAIL");
-                }
+                SAY((*f)->headline,
+                    "NOT DECIDED; LINES WITH A WORD OF FAILURE, IN THE ORDER OF THE TEXT");
+                capo_prose_ask(e, CAPO_TOPIC_ERROR, (*f)->next, sizeof(*f)->next);
         }
+        if ((*f)->n_marks == FAILURES_SHOWN)
+                return;
+        capo_quote(line, row, sizeof row);
+        if (strstr((*f)->detail, row))
+                return;
+        ADD((*f)->detail, "%s%s", *(*f)->detail ? "\n" : "", row);
         capo_finding_rank_add(*f, capo_text_rank(&e->texts[mark.text], line));
         capo_finding_mark(*f, mark);
 }

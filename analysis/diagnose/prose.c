@@ -4,27 +4,12 @@
 #include "analysis/diagnose/prose.h"
 #include "core/base/xalloc.h"
 
-static const struct {
-        const char *words, *headline, *next;
-} stops[] = {
-#define STOPS_AT(words, headline, next) {words, headline, next},
-#include "analysis/diagnose/stops_at.def"
-};
-
-/* What ordinary complaints say together, by topic. */
-static const struct {
-        enum capo_topic topic;
-        const char *all, *headline, *next;
-} cases[] = {
-#define PROSE_CASE(topic, all, headline, next) {CAPO_TOPIC_##topic, all, headline, next},
-#include "analysis/diagnose/prose_cases.def"
-};
-
 enum {
         SENTENCE = 280,
-        SENTENCES = 2,
         RANKS = 64,
         LEAST_WORDS = 4,
+        LEAST_SCORE = 4,
+        QUOTE = 240,
         PROSE_LINES = 2000,
         STOP_LINES = 20000
 };
@@ -102,7 +87,7 @@ static const char hangs
    fails[] = "error|fail|crash|exception|dies|killed|aborts|broken|goes down|报错|失败",
    works[] =
            "works|worked|is fine|was fine|runs fine|ran fine|runs|ran|trains|passes|succeeds|is ok|no problem|no such problem|without problem|"
-           "get past|gets past|became normal|normal again|normally|is faster|a lot faster|is fast|finishes|completes|reports OK|helps|"
+           "goes through|go through|comes up|syncs|as it should|as they should|get past|gets past|became normal|normal again|normally|is faster|a lot faster|is fast|finishes|completes|reports OK|helps|"
            "正常|没有这个问题|没问题|能跑",
    changes[] =
            "since |after the |after I |after we |upgrad|updat|last week|before that|used to work|used to run|on the releases before|"
@@ -110,8 +95,9 @@ static const char hangs
    conditions[] =
            "with |without |single|one GPU|1 GPU|one node|1 node|two |only |when |if |same |other |but |while |instead|alone|"
            "单机|单卡|不用",
-   contrasts[] =
-           "than|faster|without|instead|one node|1 node|single|compared|before|after|while|but|with |不用|单机",
+   differences[] =
+           "only see|only with|only if|only when|only happens|happens only|hangs only|fails only|only on|only in|if I |if we |when I |when we |unless|as soon as|as long as|"
+           "but not|whereas|not with|once I ",
    manners[] =
            "thank|anybody|anyone|somebody|please|any idea|any help|what can |how can |how do |how to |should I|is there |"
            "expected behavior|steps to|to reproduce|describe the";
@@ -198,90 +184,6 @@ static enum capo_topic find_topic(struct capo_evidence *e)
         return topic == CAPO_TOPIC_NONE && capo_evidence_hangs(e) ? CAPO_TOPIC_HANG : topic;
 }
 
-/* ---- what makes the difference ---- */
-
-/* "535.113", "2.19.3". */
-static unsigned count_releases(const char *text)
-{
-        unsigned count = 0;
-
-        for (size_t n; *text; text += n + (text[n] != 0)) {
-                n = strcspn(text, " ,;:()");
-                count += n >= 5 && n <= 12 && strspn(text, "v0123456789.") == n &&
-                         memchr(text, '.', n) != NULL;
-        }
-        return count;
-}
-
-static void take_telling(struct said *s, void *arg)
-{
-        struct said *best = arg;
-        bool good = has_word(s->text, works) && !has_word(s->text, "sometimes"),
-             bad = has_word(s->text, hangs) || has_word(s->text, slow) ||
-                   has_word(s->text, fails) || has_word(s->text, "not |n't ");
-
-        if (has_word(s->text, slow) && !has_word(s->text, contrasts))
-                return; /* "the speed is bad" */
-        s->score = (good ? 3 : 0) + (good && bad ? 2 : 0) + (has_word(s->text, changes) ? 4 : 0) +
-                   (has_word(s->text, hangs) ? 3 : 0) + (has_word(s->text, conditions) ? 1 : 0) +
-                   (count_releases(s->text) > 1) - (has_word(s->text, manners) ? 4 : 0);
-        if (s->score < (has_word(s->text, hangs) ? 3 : 4))
-                return;
-        for (unsigned i = 0; i < SENTENCES; i++) {
-                if (s->score > best[i].score) {
-                        memmove(&best[i + 1], &best[i], (SENTENCES - i - 1) * sizeof *best);
-                        best[i] = *s;
-                        return;
-                }
-        }
-}
-
-enum { STEP_RELEASE = 2 }; /* the first steps are about releases */
-
-static const struct {
-        const char *all, *and, *next;
-} steps[] = {
-        {"driver", works,
-         "the driver's release that works, or the newest one; on one host NCCL_P2P_DISABLE=1 tells whether direct copies between GPUs are what fails"},
-        {"release|version|on earlier|previous|upgrad|updat|downgrad|regression|broken in", "",
-         "the release that works meanwhile; the release notes and issues of what changed, searched for the message; then one change after the other"},
-        {"zero0|zero-0|zero1|zero2|zero-1|zero-2|zero3|zero-3|without DeepSpeed|不用 deepspeed", "",
-         "ZeRO-3 gathers all parameters in each step: between nodes it needs a fast network, and all ranks must run the same modules in each step. "
-         "ZeRO-2 or less does neither"},
-        {"gloo", works,
-         "what NCCL needs and Gloo does not: NCCL_DEBUG=INFO of all ranks (the last line of each), NCCL_SOCKET_IFNAME = the interface that Gloo takes, a GPU of "
-         "its own for each rank (torch.cuda.set_device); then NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1 and NCCL_IB_DISABLE=1, one by one"},
-        {"single node|one node|1 node|single machine|one machine|within a node|单机", works,
-         "what one node does not need, the network between the nodes: NCCL_SOCKET_IFNAME on all nodes, all TCP ports open between them, "
-         "nccl-tests over two nodes, the link's rate (iperf3)"},
-        {"one GPU|1 GPU|single GPU|one card|--gpus 0|单卡|一块卡|一张卡", works,
-         "what one GPU does not need: a rendezvous (env | grep -E 'RANK|WORLD|MASTER|NODE|SLURM': nothing may be left of another job), "
-         "then copies between GPUs (NCCL_P2P_DISABLE=1 once); NCCL_DEBUG=INFO: does each rank print Init COMPLETE?"},
-};
-
-static bool fits_step(const struct said *said, size_t i)
-{
-        for (unsigned k = 0; k < SENTENCES; k++) {
-                bool numbers = i == 0 && count_releases(said[k].text) > 1;
-
-                if (said[k].score && (numbers || has_word(said[k].text, steps[i].all)) &&
-                    !has_word(said[k].text, "sometimes") &&
-                    (!*steps[i].and || has_word(said[k].text, steps[i].and)))
-                        return true;
-        }
-        return false;
-}
-
-/* The next step that goes with the difference; N_ELEMENTS(steps): none does. */
-static size_t find_step(const struct said *said)
-{
-        size_t i = 0;
-
-        while (i < N_ELEMENTS(steps) && !fits_step(said, i))
-                i++;
-        return i;
-}
-
 /* ---- where it stops ---- */
 
 static bool is_blank(const char *line)
@@ -293,8 +195,29 @@ static bool is_blank(const char *line)
         return true;
 }
 
+/* Places that a job passes, one after the other: of two the later one counts. */
+static const char *const stops[] = {
+        "Setting OMP_NUM_THREADS environment variable|torch.distributed.run|torch/distributed/launch.py|Rendezvous'ing worker group",
+        "nitializing ddp: GLOBAL_RANK|nitializing distributed: GLOBAL_RANK|store_based_barrier_key|nit_process_group|distributed init (rank|Initializing distributed tasks at|Init torch distributed begin|nitializing torch distributed|Added key: store_based|Initializing TorchBackend in DeepSpeed",
+        "Running tokenizer|Map (num_proc|Filter (num_proc|Generating train split|uilding dataset|building train|Converting format of dataset",
+        "NCCL INFO Using network|NCCL INFO NET/Socket : Using|NCCL INFO NET/IB : Using|NCCL INFO Bootstrap|NCCL INFO NET/Plugin|NCCL INFO cudaDriverVersion|NCCL version ",
+        "Init START",
+        "is using nccl==",
+        "All distributed processes registered|distributed_backend=nccl|initialized process group",
+        "Init COMPLETE|Connected all rings|Connected all trees|Launch mode ",
+        "GPU P2P access cache",
+        "llreduce is disabled because|Custom allreduce is disabled|custom_all_reduce.py",
+        "Loading checkpoint shards|Loading safetensors|Loading pt checkpoint|Starting to load model|oading model weights|Load weight begin",
+        "Model loading took|Loading weights took|Load weight end|Memory pool end|Memory profiling|torch.compile|Dynamo bytecode|Compiling a graph|ompiling the graph",
+        "Capturing CUDA graph|Capture cuda graph|apturing the model for CUDA graphs|Graph capturing|Capturing batches",
+        " 0/|:   0%|: 0%|Epoch 0:|Epoch 1:|poch 0/|Starting trainer|Running training|Beginning epoch",
+        "Reducer buckets have been rebuilt",
+        "Evaluating|Validation|alidating|Running Evaluation|Sanity Check|sanity check",
+        "Saving model checkpoint|aving checkpoint|save_checkpoint|Saving the model|saving checkpoint|zero checkpoint saved|torch_checkpoint_engine",
+};
+
 /* The last lines of a program: behind them a person writes on, or the text ends. */
-static bool find_stop(const struct capo_evidence *e, struct capo_diagnose_finding *f)
+static void find_stop(const struct capo_evidence *e, struct capo_diagnose_finding *f)
 {
         size_t found = 0; /* row + 1 */
 
@@ -312,19 +235,16 @@ static bool find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
                             !capo_line_has(r->text + r->v[next].begin, " hang| hung|tuck |freez"))
                                 continue;
                         for (size_t s = found ? found - 1 : 0; s < N_ELEMENTS(stops); s++) {
-                                if (!capo_line_has(line, stops[s].words))
+                                if (!capo_line_has(line, stops[s]))
                                         continue;
-                                SAY(f->headline, "NOT DECIDED WHY: THE OUTPUT ENDS %s",
-                                    stops[s].headline);
-                                SAY(f->next, "%s", stops[s].next);
-                                capo_quote(line, f->detail, sizeof f->detail);
+                                SAY(f->detail, "last line of the output: ");
+                                capo_quote(line, f->detail + strlen(f->detail), QUOTE);
                                 f->n_marks = 0;
                                 capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
                                 found = s + 1;
                         }
                 }
         }
-        return found > 0;
 }
 
 /* ---- ranks whose last lines differ ---- */
@@ -394,149 +314,254 @@ static bool find_apart(const struct capo_evidence *e, struct capo_diagnose_findi
         free(ends);
         if (!odd[0])
                 return false;
-        SAY(f->headline, "NOT DECIDED WHY: THE LAST LINES OF THE RANKS DIFFER");
+        SAY(f->headline, "NOT DECIDED; THE LAST LINES OF THE RANKS DIFFER");
         SAY(f->next,
-            "what does one rank begin that the other does not? One batch or step more (data that does not divide by the ranks: a fixed number of "
-            "steps, drop_last, the sampler), a branch by rank, or work of unequal length; py-spy dump --pid PID of both");
+            "does one rank begin a step that the other does not (fewer batches)? The stacks of both show it: py-spy dump --pid PID");
         return true;
 }
 
-/* ---- ordinary complaints ---- */
+/* ---- what makes the difference ---- */
 
-enum { PROSE = 8192, SPECIAL_CASES = 5 }; /* the first ones say where it stops */
+enum { SENTENCES_MOST = 400, NEIGHBOUR = 160, SHOWN = 2 };
 
-static void take_all(struct said *s, void *arg) { capo_append(arg, PROSE, "%s. ", s->text); }
-
-/* "A|B & C|D": one of each group. */
-static bool has_all(const char *text, const char *all)
-{
-        char words[512];
-
-        for (const char *end; *all; all = end + (*end ? 3 : 0)) {
-                end = strstr(all, " & ") ?: all + strlen(all);
-                SAY(words, "%.*s", (int)(end - all), all);
-                if (!has_word(text, words))
-                        return false;
-        }
-        return true;
-}
-
-struct complaint {
-        const char *all, *text; /* text: all sentences; NULL: one must have all words */
-        struct said said;       /* the first that fits */
+struct sentences {
+        struct said *v;
+        uint32_t n;
 };
 
-static void take_complaint(struct said *s, void *arg)
+static void keep_sentence(struct said *s, void *arg)
 {
-        struct complaint *c = arg;
-        char first[512];
+        struct sentences *all = arg;
 
-        SAY(first, "%.*s", (int)strcspn(c->all, "&"), c->all);
-        if (strlen(first) > 0 && first[strlen(first) - 1] == ' ')
-                first[strlen(first) - 1] = 0;
-        if (!*c->said.text && (c->text ? has_word(s->text, first) : has_all(s->text, c->all)))
-                c->said = *s;
+        if (all->n < SENTENCES_MOST)
+                all->v[all->n++] = *s;
 }
 
-/* @most: of the first rows. */
-static bool find_case(const struct capo_evidence *e, enum capo_topic topic, size_t most,
-                      struct capo_diagnose_finding *f)
+/* "Only with filter_empty_gt=False", "works if ...", "since the upgrade": the more such words, the
+ * more telling. 0: no difference. */
+static int score_sentence(const char *text)
 {
-        char *text = xcalloc(1, PROSE);
-        size_t i;
+        bool good = has_word(text, works) && !has_word(text, "sometimes"),
+             bad = has_word(text, hangs) || has_word(text, slow) || has_word(text, fails) ||
+                   has_word(text, "not |n't "),
+             only = has_word(text, differences), changed = has_word(text, changes),
+             when = has_word(text, conditions);
+        int score = (only ? 4 : 0) + (good && when ? 4 : 0) + (good && bad ? 2 : 0) +
+                    (changed && (good || bad) ? 4 : 0) +
+                    (has_word(text, slow) &&
+                                     has_word(text, "than|compared|against|while|slower|faster|比")
+                             ? 4
+                             : 0);
 
-        for_sentences(e, take_all, text);
-        for (i = 0; i < most; i++) {
-                struct complaint c = {.all = cases[i].all,
-                                      .text = topic == CAPO_TOPIC_HANG ? NULL : text};
+        return has_word(text, manners) ? score - 4 : score;
+}
 
-                if (cases[i].topic != topic || !has_all(text, cases[i].all))
-                        continue;
-                for_sentences(e, take_complaint, &c);
-                if (!*c.said.text)
-                        continue;
-                SAY(f->headline, "NOT DECIDED WHY: %s", cases[i].headline);
-                SAY(f->next, "%s", cases[i].next);
-                SAY(f->detail, "the text says: %s", c.said.text);
-                capo_finding_mark(f, c.said.mark);
-                break;
+static bool is_beside(const struct sentences *all, uint32_t a, uint32_t b)
+{
+        return a < all->n && b < all->n && all->v[a].mark.text == all->v[b].mark.text &&
+               all->v[b].mark.line - all->v[a].mark.line <= 2;
+}
+
+/* The sentence with its neighbours, so that the value that matters is in the quote. */
+static void quote_sentence(const struct sentences *all, uint32_t at,
+                           struct capo_diagnose_finding *f)
+{
+        const char *before = at && is_beside(all, at - 1, at) ? all->v[at - 1].text : "",
+                   *after = is_beside(all, at, at + 1) ? all->v[at + 1].text : "";
+
+        ADD(f->detail, "%sthe text says: ", *f->detail ? "\n" : "");
+        if (*before)
+                ADD(f->detail, "%s%s. ", strlen(before) > NEIGHBOUR ? "... " : "",
+                    before + (strlen(before) > NEIGHBOUR
+                                      ? strlen(before) - NEIGHBOUR +
+                                                strcspn(before + strlen(before) - NEIGHBOUR, " ")
+                                      : 0));
+        ADD(f->detail, "%s", all->v[at].text);
+        if (*after)
+                ADD(f->detail, ". %.*s%s", NEIGHBOUR, after,
+                    strlen(after) > NEIGHBOUR ? " ..." : "");
+        capo_finding_mark(f, all->v[at].mark);
+}
+
+static void tell_difference(const struct capo_evidence *e, struct capo_diagnose_finding *f)
+{
+        struct sentences all = {.v = xcalloc(SENTENCES_MOST, sizeof *all.v)};
+        uint32_t shown = UINT32_MAX;
+
+        for_sentences(e, keep_sentence, &all);
+        for (unsigned n = 0; n < SHOWN; n++) {
+                uint32_t best = 0;
+                int most = 0;
+
+                for (uint32_t i = 0; i < all.n; i++) {
+                        int score = score_sentence(all.v[i].text);
+
+                        if (score > most && (shown == UINT32_MAX || i > shown + 1 || i + 1 < shown))
+                                most = score, best = i;
+                }
+                if (most < LEAST_SCORE)
+                        break;
+                quote_sentence(&all, best, f);
+                shown = best;
         }
-        free(text);
-        return i < most;
+        free(all.v);
+}
+
+/* ---- lines that may hold the cause ---- */
+
+/* Tables of what is built in, and refusals, which no error needs to follow. */
+static const char notable[] =
+        "[ ] NCCL|[X] Gloo|bad ownership|ermission denied|Operation not permitted|Read-only file system";
+
+enum { LINES = 4, GAP = 60 };
+
+static void add_line(struct capo_diagnose_finding *f, const char *line,
+                     struct capo_evidence_mark mark)
+{
+        char row[QUOTE];
+
+        capo_quote(line, row, sizeof row);
+        if (strstr(f->detail, row))
+                return;
+        ADD(f->detail, "%s%s", *f->detail ? "\n" : "", row);
+        capo_finding_mark(f, mark);
+}
+
+static void tell_notable(const struct capo_evidence *e, struct capo_diagnose_finding *f)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+
+                for (uint32_t k = 0; k < r->n && n < LINES; k++) {
+                        const char *line = r->text + r->v[k].begin;
+
+                        if (!capo_line_has(line, notable) || capo_line_is_prose(line))
+                                continue;
+                        add_line(f, line, (struct capo_evidence_mark){i, r->v[k].line});
+                        n++;
+                }
+        }
+}
+
+/* The longest time without a line, if no other is nearly as long. */
+static void tell_gap(const struct capo_evidence *e, struct capo_diagnose_finding *f)
+{
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+                int64_t last = -1, most = 0, second = 0;
+                uint32_t from = 0, to = 0, before = 0;
+
+                for (uint32_t k = 0; k < r->n && r->n < STOP_LINES; k++) {
+                        int64_t now = capo_record_when(r->text + r->v[k].begin);
+
+                        if (now < 0)
+                                continue;
+                        if (last >= 0 && now - last > most) {
+                                second = most;
+                                most = now - last;
+                                from = before, to = k;
+                        } else if (last >= 0 && now - last > second) {
+                                second = now - last;
+                        }
+                        last = now;
+                        before = k;
+                }
+                if (most < GAP || most < 3 * second)
+                        continue;
+                ADD(f->detail, "%s%lld s pass between these two lines:", *f->detail ? "\n" : "",
+                    (long long)most);
+                add_line(f, r->text + r->v[from].begin,
+                         (struct capo_evidence_mark){i, r->v[from].line});
+                add_line(f, r->text + r->v[to].begin,
+                         (struct capo_evidence_mark){i, r->v[to].line});
+                return;
+        }
+}
+
+/* ---- what to collect ---- */
+
+const char *capo_prose_ask(struct capo_evidence *e, enum capo_topic topic, char *next, size_t room)
+{
+        bool stacks = false, debug = capo_evidence_has("NCCL INFO", e),
+             nccl = !capo_evidence_has("[ ] NCCL", e) &&
+                    capo_bug_any("NCCL|nccl|torch", capo_evidence_has, e, NULL),
+             python = capo_bug_any("python|torch|.py", capo_evidence_has, e, NULL);
+
+        for (uint32_t i = 0; i < e->n_texts; i++)
+                stacks |= e->texts[i].n[CAPO_EVIDENCE_STACKS] > 0;
+        switch (topic != CAPO_TOPIC_NONE ? topic : find_topic(e)) {
+        case CAPO_TOPIC_HANG:
+                if (!stacks)
+                        snprintf(
+                                next, room,
+                                "do as many processes run as the job has ranks (ps on each node)? If so, their stacks while it hangs (%s): is one in another call than the others?",
+                                python ? "py-spy dump --pid PID" : "gdb -p PID");
+                else if (nccl && !debug)
+                        snprintf(
+                                next, room,
+                                "the same run with NCCL_DEBUG=INFO: does each rank print Init COMPLETE?");
+                else
+                        snprintf(
+                                next, room,
+                                "the stacks of all ranks at one moment, and a minute later: which one is elsewhere, or moves?");
+                break;
+        case CAPO_TOPIC_SLOW:
+                snprintf(
+                        next, room, "%s",
+                        e->n_runs
+                                ? "the same test on fewer GPUs, then on fewer nodes: with which step does the rate fall?"
+                        : nccl ? "all_reduce_perf (nccl-tests) on the same GPUs and nodes: is it slow, too? Then the way between them; else a profile of one step of the program"
+                               : "a profile of one step: how long are its parts (computing, data, communication)?");
+                break;
+        case CAPO_TOPIC_ERROR:
+                snprintf(
+                        next, room,
+                        "which process failed first, by time? Its output from before that, and that of all others%s",
+                        nccl && !debug ? " (NCCL_DEBUG=INFO)" : "");
+                break;
+        case CAPO_TOPIC_NONE:
+                snprintf(
+                        next, room,
+                        "does the job end with an error, hang, or run slowly? An error: the output of all ranks; a hang: the stack of each; slow: the rate, and the one expected");
+        }
+        return next;
 }
 
 /* ---- the finding ---- */
 
-static const char *const asks[] = {
-        [CAPO_TOPIC_NONE] =
-                "if it failed: the output of all ranks with NCCL_DEBUG=INFO; if it hangs: stacks of all ranks (py-spy dump --pid PID); if it is slow: "
-                "the same under capo run, then capo report",
-        [CAPO_TOPIC_HANG] =
-                "stacks of all ranks while it hangs (py-spy dump --pid PID, also of processes that are not Python: gdb -p PID): are all in one call, and which one "
-                "is elsewhere? NCCL_DEBUG=INFO of all ranks: does each print Init COMPLETE?",
-        [CAPO_TOPIC_SLOW] =
-                "where does the time go? capo run, then capo report; NCCL_DEBUG=INFO: the transport of each channel (P2P, SHM, NET/IB, NET/Socket); "
-                "nccl-tests on the same GPUs, then capo expect FILE",
-        [CAPO_TOPIC_ERROR] =
-                "if it failed: the first error in time of all ranks, above the last traceback; if it hangs: stacks of all ranks (py-spy dump --pid PID); the same run with NCCL_DEBUG=INFO",
-};
-
 void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding *v)
 {
         size_t at = v ? (size_t)(v - e->findings) : 0;
-        struct said said[SENTENCES + 1] = {0};
         enum capo_topic topic = find_topic(e);
-        struct capo_diagnose_finding *f, one = {.n_ranks = 0};
-        size_t step;
-        bool placed;
+        struct capo_diagnose_finding f = {.n_ranks = 0}, *to;
 
-        if (v && strncmp(v->headline, "NOT DECIDED", 11) != 0)
+        if (v && v->rank != CAPO_RANK_UNDECIDED)
                 return;
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 if (e->texts[i].n[CAPO_EVIDENCE_FLIGHT] || e->texts[i].n[CAPO_EVIDENCE_LOG])
                         return; /* capo hang knows more of them */
         }
-        for_sentences(e, take_telling, said);
-        step = find_step(said);
-        if (v && topic == CAPO_TOPIC_HANG && find_case(e, topic, SPECIAL_CASES, &one) &&
-            strlen(v->next) + strlen(one.next) + 9 < sizeof v->next) {
-                char *next = e->findings[at].next;
-                size_t n = strlen(one.next);
-
-                memmove(next + n + 8, next, strlen(next) + 1);
-                memcpy(next, one.next, n);
-                memcpy(next + n, ". Also: ", 8);
-        }
-        placed = !v && ((topic == CAPO_TOPIC_HANG &&
-                         (find_apart(e, &one) || find_case(e, topic, SPECIAL_CASES, &one) ||
-                          find_stop(e, &one))) ||
-                        find_case(e, topic, N_ELEMENTS(cases), &one));
-        if (!v && !placed && !said[0].score)
+        if (!v && topic == CAPO_TOPIC_HANG && !find_apart(e, &f))
+                find_stop(e, &f);
+        tell_notable(e, &f);
+        if (!v && (topic == CAPO_TOPIC_HANG || topic == CAPO_TOPIC_SLOW))
+                tell_gap(e, &f);
+        tell_difference(e, &f);
+        if (!*f.detail)
                 return;
-        f = v ? &e->findings[at] : capo_evidence_finding(e);
-        if (!v) {
-                *f = one;
-                capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+        if (v) {
+                to = &e->findings[at];
+                ADD(to->detail, "%s%s", *to->detail ? "\n" : "", f.detail);
+                for (uint32_t i = 0; i < f.n_marks; i++)
+                        capo_finding_mark(to, f.marks[i]);
+                return;
         }
-        if (!v && !placed) {
-                SAY(f->headline, "NOT DECIDED: see what the text itself says");
-                SAY(f->next, "%s", step < N_ELEMENTS(steps) ? steps[step].next : asks[topic]);
-        } else if (step < STEP_RELEASE && placed)
-                SAY(f->next, "%s", steps[step].next);
-        else if (step < STEP_RELEASE && strlen(f->next) < 300) {
-                char rest[sizeof f->next];
-
-                SAY(rest, "%s", f->next);
-                SAY(f->next, "%s. Else: %.300s", steps[step].next, rest);
-        }
-        for (unsigned i = 0; i < SENTENCES && said[i].score; i++) {
-                if (strstr(f->detail, said[i].text))
-                        continue;
-                ADD(f->detail, "%sthe text says: ", *f->detail ? "\n" : "");
-                capo_quote(said[i].text, f->detail + strlen(f->detail),
-                           sizeof f->detail - strlen(f->detail));
-                capo_finding_mark(f, said[i].mark);
-        }
+        capo_finding_is(&f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+        if (!*f.headline)
+                SAY(f.headline, "NOT DECIDED; THE TEXT SHOWS");
+        if (!*f.next)
+                capo_prose_ask(e, topic, f.next, sizeof f.next);
+        *capo_evidence_finding(e) = f;
 }
-
-const char *capo_prose_ask(struct capo_evidence *e) { return asks[find_topic(e)]; }

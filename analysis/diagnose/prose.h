@@ -14,5 +14,6 @@ bool capo_line_is_prose(const char *line);
 /** capo_prose_read() - add the person's words to an undecided verdict @v; NULL: there is none. */
 void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding *v);
 
-/** capo_prose_ask() - what to collect for a text without a verdict. */
-const char *capo_prose_ask(struct capo_evidence *e);
+/** capo_prose_ask() - print to @next what to collect for a text without a verdict. @topic: NONE: that of
+ * the text. Return: @next. */
+const char *capo_prose_ask(struct capo_evidence *e, enum capo_topic topic, char *next, size_t room);

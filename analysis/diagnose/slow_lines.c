@@ -15,14 +15,6 @@ enum { ROW = 256, SETTINGS = 512, HOSTS = 8, RUNS_MOST = 256, PATH_SHOWN = 40 };
  * second. */
 static const double APART = 1.5, CHANGED_APART = 1.25;
 
-static const struct {
-        const char *words, *why;
-} faster[] = {
-#define TRIED(words, kind, headline, next)
-#define FASTER(words, why) {words, why},
-#include "analysis/diagnose/tried_settings.def"
-};
-
 struct run {
         struct capo_tests_run r;
         char settings[SETTINGS]; /* "NCCL_IB_ECE_ENABLE=0 ": of its command line */
@@ -207,15 +199,14 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                 f, (struct capo_evidence_mark){run->r.text, run->wrong ? run->wrong : run->r.line});
         if (run->twice) {
                 capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "likely");
-                SAY(f->headline,
-                    "TWO HEADS OF NCCL-TESTS, AS WHEN IT IS BUILT WITHOUT MPI: each process then runs a test of its own, and no number is of the network");
+                SAY(f->headline, "NCCL-TESTS PRINTS ITS HEAD TWICE BEFORE A RESULT");
                 SAY(f->next,
-                    "make clean; make MPI=1 MPI_HOME=...; then all ranks stand in one list");
+                    "was it built with MPI=1? Without, each process runs a test of its own; with it all ranks stand in one list");
         } else if (run->wrong) {
                 capo_finding_is(f, CAPO_RANK_CAUSE, "wrong-results", "certain");
                 SAY(f->headline, "NCCL-TESTS FOUND WRONG RESULTS");
                 SAY(f->next,
-                    "which protocol gives right results: NCCL_PROTO=Simple, LL, ^LL128? known bugs: capo diagnose --bugs RELEASE; then per pair of GPUs and nodes");
+                    "the same test on each pair of these GPUs or nodes: which pairs give right results?");
         } else if (run->r.ended || run->r.bytes) {
                 capo_finding_is(f, run->r.ended ? CAPO_RANK_HEALTHY : CAPO_RANK_NOTE, "healthy",
                                 "certain");
@@ -237,10 +228,10 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
                 SAY(f->headline,
                     "A RUN OF NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
-                if (!capo_evidence_has("NCCL INFO", e))
-                        SAY(f->missing, "the same run with NCCL_DEBUG=INFO");
-                SAY(f->next,
-                    "where it hangs: the last line of each rank with NCCL_DEBUG=INFO, its stack (gdb -p PID). One GPU on each host: NCCL_IB_DISABLE=1, NCCL_SOCKET_IFNAME; several: NCCL_P2P_DISABLE=1 and NCCL_NVLS_ENABLE=0 one by one");
+                SAY(f->next, "%s",
+                    capo_evidence_has("NCCL INFO", e)
+                            ? "did it hang? Then the stack of each rank: gdb -p PID"
+                            : "did it hang? Then the last line of each rank with NCCL_DEBUG=INFO");
         }
 }
 
@@ -254,13 +245,11 @@ static void judge_fall(struct capo_evidence *e, const struct run *run)
         f = capo_evidence_finding(e);
         capo_finding_mark(f, (struct capo_evidence_mark){run->r.text, run->r.line});
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "unsure");
+        f->measured = true;
         SAY(f->headline, "BUS BANDWIDTH FALLS AS MESSAGES GROW: from %.4g to %.4g GB/s", run->peak,
             run->r.busbw);
-        if (capo_evidence_has("/RoCE", e))
-                SAY(f->detail,
-                    "data goes over RoCE: so it looks where the network drops packets and they are sent again");
         SAY(f->next,
-            "between nodes: flow control (PFC) or ECN alike on NICs and switches; discards and out_of_sequence in ethtool -S while it runs. On one node: NCCL_PROTO and NCCL_ALGO one by one, power and temperature of the GPUs");
+            "the same test on one node alone: does it fall there, too? If not, the network: do its error counters rise while it runs?");
 }
 
 /* ---- several runs of one test ---- */
@@ -350,6 +339,7 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
         char one[96], a[16], b[16];
 
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+        f->measured = true;
         tell_rates(e, runs, n, fast, f);
         if (fast->r.nccl && slow->r.nccl && fast->r.nccl != slow->r.nccl) {
                 e->nccl = slow->r.nccl;
@@ -369,25 +359,16 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
                 SAY(f->headline, "THE SAME TEST IS %s WITH %s: %.4g against %.4g GB/s",
                     of_fast ? "FASTER" : "SLOWER", setting, of_fast ? fast->r.busbw : slow->r.busbw,
                     of_fast ? slow->r.busbw : fast->r.busbw);
-                SAY(f->next, "%s it; why it matters on this machine is not shown by these numbers",
-                    of_fast ? "keep" : "unset");
-                for (size_t i = 0; i < N_ELEMENTS(faster) && of_fast; i++) {
-                        if (strstr(setting, faster[i].words))
-                                SAY(f->next, "keep %s: %s", setting, faster[i].why);
-                }
+                SAY(f->next, "each once more with and without it: does the difference stay?");
         } else if (host) {
                 SAY(f->headline, "THE RUNS WITH %s ARE SLOW: %.4g GB/s where others reach %.4g",
                     host, slow->r.busbw, fast->r.busbw);
-                SAY(f->next,
-                    "leave %s out; its NICs, PCIe links, clocks and firmware against a good node; each NIC alone with NCCL_IB_HCA",
-                    host);
+                SAY(f->next, "the same test without %s: is it fast?", host);
         } else {
                 f->sure = "unsure";
                 SAY(f->headline, "RUNS OF THE SAME TEST DIFFER: %.4g and %.4g GB/s", slow->r.busbw,
                     fast->r.busbw);
-                SAY(f->missing, "what differs between them: nodes, settings, releases, other jobs");
-                SAY(f->next,
-                    "the same run several times on each: does it vary by itself (a shared or unstable network), or by node?");
+                SAY(f->next, "the same run several times: does it vary by itself?");
         }
 }
 
@@ -450,13 +431,12 @@ static void judge_link(struct capo_evidence *e, const struct link *link)
                 return;
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+        f->measured = true;
         capo_finding_mark(f, link->mark);
-        SAY(f->headline, "A LINK CARRIES %.3g OF %.4g Gb/s: NCCL cannot be faster than it",
-            link->got, link->rate);
+        SAY(f->headline, "A LINK CARRIES %.3g OF %.4g Gb/s", link->got, link->rate);
         SAY(f->detail, "perftest measures it, without NCCL");
         SAY(f->next,
-            "the NIC's PCIe link (lspci -vvv: LnkSta), firmware and power; a cold start of the node "
-            "(power off) where the NIC came up degraded; MTU, PFC and the switch port");
+            "does the NIC's PCIe link have its full speed and width (lspci -vvv: LnkSta against LnkCap)?");
 }
 
 /* ---- against the rate of the NICs ---- */
@@ -465,9 +445,6 @@ struct nics {
         uint32_t n;
         double gbits; /* of each; 0: not known */
 };
-
-/* A NIC beside a GPU of a data centre carries 100 Gb/s or more. */
-static const double LEAST_GBITS = 100;
 
 static void take_rate(const char *at, const char *line, uint32_t number, void *arg)
 {
@@ -526,24 +503,17 @@ static struct nics read_nics(struct capo_evidence *e, double measured)
         return s;
 }
 
-static bool has_name(const char *name, void *gpu) { return strstr(gpu, name) != NULL; }
-
 static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
                           const struct nics *nics)
 {
-        double gbits = nics->gbits > 0 || !capo_bug_any("SXM|H100|H20|H800|A800|B200|B300",
-                                                        has_name, run->gpu, NULL)
-                               ? nics->gbits
-                               : LEAST_GBITS,
-               most = nics->n * gbits / 8, share = most > 0 ? run->busbw / most : 0;
-        bool direct = capo_evidence_has("/GDRDMA", e), supposed = nics->gbits <= 0;
+        double most = nics->n * nics->gbits / 8, share = most > 0 ? run->busbw / most : 0;
         struct capo_diagnose_finding *f;
 
         if (share <= 0 || run->bytes < 1 << 24 ||
             (*run->test && /* as a ring */
              !strstr("all_reduce all_gather reduce_scatter broadcast", run->test)))
                 return;
-        for (uint32_t i = 0; i < e->n_findings && share >= 0.8 && !supposed; i++) {
+        for (uint32_t i = 0; i < e->n_findings && share >= 0.8; i++) {
                 f = &e->findings[i];
                 if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text ||
                     f->marks[0].line != run->line)
@@ -554,25 +524,21 @@ static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
                     most);
                 SAY(f->next,
                     share > 1.05
-                            ? "nothing is wrong by this number; NCCL_ALGO=Ring gives one to hold against the link"
-                            : "nothing is wrong by this number; more needs more NICs of each node in use (NET/IB : Using, NCCL_IB_HCA)");
+                            ? "nothing is wrong by this number"
+                            : "has each node more NICs than these (NET/IB : Using)? Then more is possible");
         }
         if (share >= 0.6)
                 return;
         f = capo_evidence_finding(e);
         capo_finding_mark(f, (struct capo_evidence_mark){run->text, run->line});
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+        f->measured = true;
         run->expected = most;
-        SAY(f->headline,
-            "NCCL-TESTS REACHES %.4g OF %.4g GB/s, which %u NIC%s of %.4g Gb/s%s carry%s",
-            run->busbw, most, nics->n, nics->n == 1 ? "" : "s", gbits,
-            supposed ? ", the least beside such GPUs," : "", nics->n == 1 ? "" : " together");
-        SAY(f->detail, "%s",
-            direct ? "channels show GDRDMA" : "no line shows whether GPUDirect RDMA is used");
+        SAY(f->headline, "NCCL-TESTS REACHES %.4g OF %.4g GB/s, which %u NIC%s of %.4g Gb/s carr%s",
+            run->busbw, most, nics->n, nics->n == 1 ? "" : "s", nics->gbits,
+            nics->n == 1 ? "ies" : "y");
         SAY(f->next,
-            "each NIC alone between the same nodes: ib_write_bw and ib_read_bw, with and without --use_cuda. Both low: the link below "
-            "NCCL. Only reads low: MAX_ACC_OUT_READ and PCIe ordering in mlxconfig. All good: GDRDMA in each channel, "
-            "NCCL_IB_QPS_PER_CONNECTION, affinity");
+            "each NIC alone between the same nodes (ib_write_bw --use_cuda): low, too? Then the link; else NCCL's path");
 }
 
 static void read_rates(struct capo_evidence *e, double measured)

@@ -381,16 +381,9 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
                     capo_rank_shout(process_words(b, other)), name);
                 tell_place(f, a, line);
                 tell_place(f, b, line_other);
-                SAY(f->missing, "a second dump a minute later: do these stacks change?");
-                if (a->doing != DOING_WAITS || b->doing != DOING_WAITS)
-                        SAY(f->next, "what does %s do there, and for how long? the other waits",
-                            process_words(a->doing == DOING_WAITS ? b : a, who));
-                else
-                        SAY(f->next,
-                            "what lies between lines %ld and %ld: a collective under a condition (if rank == "
-                            "0), or a loop that ends earlier on one rank (its data, its sequences): make it on all ranks, as often",
-                            line < line_other ? line : line_other,
-                            line < line_other ? line_other : line);
+                SAY(f->next,
+                    "a second dump a minute later: the same? Then which call between lines %ld and %ld does one of them not make?",
+                    line < line_other ? line : line_other, line < line_other ? line_other : line);
                 return true;
         }
         return false;
@@ -419,7 +412,7 @@ static bool judge_paths(const struct stacks *s, struct capo_diagnose_finding *f)
                 tell_place(f, a, 0);
                 tell_place(f, b, 0);
                 SAY(f->next,
-                    "why one took another way: a decision by a value that differs between ranks (a loss, a batch, if rank == 0): decide once, and broadcast it");
+                    "which condition of the program sends the two ranks to different calls?");
                 return true;
         }
         return false;
@@ -449,10 +442,7 @@ static bool judge_circle(const struct stacks *s, struct capo_diagnose_finding *f
                 capo_finding_mark(f, s->v[i].mark);
         capo_finding_is(f, CAPO_RANK_HANG, "p2p", "likely");
         SAY(f->headline, "ALL %u STACKS ARE IN SENDS AND RECEIVES", s->n);
-        SAY(f->missing, "which peer each one waits for: flight recorder dumps of all ranks");
-        SAY(f->next,
-            "does each rank send first? Then order them by even and odd rank, or batch both "
-            "(batch_isend_irecv of all in one call)");
+        SAY(f->next, "does each rank send before it receives? Then each may wait for the next one");
         return true;
 }
 
@@ -496,11 +486,8 @@ static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing d
         name_others(s, f, doing, n[doing]);
         ADD(f->detail, "\nof %u stacks %u %s in a collective or wait for a GPU", s->n,
             n[DOING_WAITS], n[DOING_WAITS] == 1 ? "is" : "are");
-        SAY(f->missing, "a second dump a minute later: does that stack change?");
         SAY(f->next,
-            doing == DOING_LEAVES
-                    ? "why did that process end its work before the others: an exception, fewer batches, a call under a condition"
-                    : "look at what that process does: files, network storage, a compilation, data of that rank; a longer timeout if it only takes long");
+            "a second dump a minute later: does that stack change? Then it works, and the others wait for it");
         return true;
 }
 
@@ -515,8 +502,9 @@ static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_
         SAY(f->headline,
             "NOT DECIDED WHO IS THE CAUSE: of %u stack%s %u %s in a collective or wait for a GPU",
             s->n, s->n == 1 ? "" : "s", n[DOING_WAITS], n[DOING_WAITS] == 1 ? "is" : "are");
-        SAY(f->next,
-            "stacks of all ranks at one moment (py-spy dump --native --pid PID); flight recorder dumps show which call each is in");
+        SAY(f->next, "%s",
+            s->n > 1 ? "flight recorder dumps of all ranks at that time: which call is each in?"
+                     : "the stacks of all other ranks at one moment: is one elsewhere?");
 }
 
 /* ---- where a process crashed ---- */

@@ -131,11 +131,9 @@ static void read_cores(struct capo_evidence *e)
         if (!c.f.n_marks || e->timed_out || !capo_bug_any(rates, capo_evidence_has, e, NULL))
                 return;
         capo_finding_is(&c.f, CAPO_RANK_SLOW, "slow", "likely");
-        SAY(c.f.headline,
-            "A PROCESS OR THREAD MAY RUN ON ONE CORE ONLY, and shares it with NCCL's threads or data loaders");
+        SAY(c.f.headline, "A PROCESS OR THREAD MAY RUN ON ONE CORE ONLY");
         SAY(c.f.next,
-            "mpirun --bind-to none (or numa), srun --cpus-per-task and --cpu-bind=none, near the GPU; in Python os.sched_setaffinity in "
-            "worker_init_fn, GOMP_CPU_AFFINITY and KMP_AFFINITY unset; NCCL_IGNORE_CPU_AFFINITY=1 frees NCCL's threads alone");
+            "the same run without that binding (mpirun --bind-to none, srun --cpu-bind=none): is it faster?");
         *capo_evidence_finding(e) = c.f;
 }
 
@@ -199,8 +197,7 @@ static void read_addresses(struct capo_evidence *e)
                     "A NODE USES AN INTERFACE THAT THE OTHERS MAY NOT REACH: %s on %s, %s on %s",
                     a->word[local], a->host[local], a->word[other], a->host[other]);
                 SAY(f->next,
-                    "NCCL_SOCKET_IFNAME (and GLOO_SOCKET_IFNAME) = the interface of the network between the nodes, on all nodes; NCCL "
-                    "leaves out only lo and docker by itself, not veth, br- and other bridges");
+                    "does the other node reach that address (ping)? If not, set NCCL_SOCKET_IFNAME to an interface that both reach");
                 capo_finding_mark(f, a->mark[local]);
                 capo_finding_mark(f, a->mark[other]);
         }
@@ -287,11 +284,10 @@ static void judge_amounts(struct capo_evidence *e, const struct amounts *a)
                         f = capo_evidence_finding(e);
                         capo_finding_is(f, CAPO_RANK_HANG, "program", "likely");
                         SAY(f->headline,
-                            "RANKS HAVE DIFFERENT AMOUNTS OF DATA: rank %d %ld, rank %d %ld; one may make calls that the other does not make",
+                            "RANKS HAVE DIFFERENT AMOUNTS OF DATA: rank %d %ld, rank %d %ld",
                             x->rank, x->value, y->rank, y->value);
                         SAY(f->next,
-                            "the same number of batches on all ranks: drop_last, DistributedSampler, a fixed number of steps; or agree on the end by an "
-                            "all-reduce, or DDP's Join");
+                            "does the rank with less leave its loop while the other makes one more collective? Its stack shows it: py-spy dump --pid PID");
                         capo_finding_mark(f, x->mark);
                         capo_finding_mark(f, y->mark);
                         return;
@@ -367,11 +363,10 @@ static void read_loads(struct capo_evidence *e)
         if (l.n < 3 || l.data <= DATA_MOST * l.step || e->timed_out)
                 return;
         capo_finding_is(&l.f, CAPO_RANK_SLOW, "slow", "likely");
+        l.f.measured = true;
         SAY(l.f.headline, "LOADING DATA TAKES %.0f %% OF THE TIME of the steps here (%u lines)",
             100 * l.data / l.step, l.n);
-        SAY(l.f.next,
-            "more loader workers (persistent_workers, prefetch_factor), faster decoding and storage, cached data; the same run with data "
-            "made up shows what is left; a GPU whose loader is late rests, the others spin in the all-reduce");
+        SAY(l.f.next, "the same run with data made up in memory: is it faster by that part?");
         *capo_evidence_finding(e) = l.f;
 }
 
@@ -433,14 +428,14 @@ static void read_matrices(struct capo_evidence *e)
                 return;
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+        f->measured = true;
         capo_finding_mark(f, m.mark[1]);
         capo_finding_mark(f, m.mark[0]);
         SAY(f->headline,
             "COPIES BETWEEN GPUs ARE SLOWER WITH P2P THAN THROUGH HOST MEMORY: %.3g and %.3g GB/s on average",
             m.sum[1] / m.n[1], m.sum[0] / m.n[0]);
         SAY(f->next,
-            "IOMMU and ACS off (iommu=pt, BIOS, lspci -vvv | grep ACSCtl), large BAR1 (nvidia-smi -q), no link through two CPUs; until then "
-            "NCCL_P2P_DISABLE=1 or NCCL_P2P_LEVEL=PIX, measured with all_reduce_perf");
+            "all_reduce_perf with and without NCCL_P2P_DISABLE=1: is it faster with it? Then ACS (lspci -vvv | grep ACSCtl) and the IOMMU are what to look at");
 }
 
 /* ---- two interfaces in one subnet ---- */
@@ -503,12 +498,10 @@ static void read_subnets(struct capo_evidence *e)
                                 capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
                                 capo_quote(line, f->detail, sizeof f->detail);
                                 SAY(f->headline,
-                                    "TWO INTERFACES OF ONE HOST ARE IN ONE SUBNET (%s, %s): the kernel's routes choose by which one data leaves, "
-                                    "whatever NCCL_SOCKET_IFNAME says",
+                                    "TWO INTERFACES OF ONE HOST ARE IN ONE SUBNET (%s, %s)",
                                     seen[s].name, one.name);
                                 SAY(f->next,
-                                    "a subnet of its own for each network (a longer mask), or a smaller metric for the route of the fast one; "
-                                    "ip route get ADDRESS-OF-THE-OTHER-NODE must name it on all nodes");
+                                    "ip route get ADDRESS-OF-THE-OTHER-NODE on each node: does it name the faster one?");
                                 return;
                         }
                         if (n < N_ELEMENTS(seen))
@@ -576,6 +569,7 @@ static void read_inspector(struct capo_evidence *e)
         if (worst->n > 1 && worst->most > TIMES * worst->least) {
                 f = capo_evidence_finding(e);
                 capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+                f->measured = true;
                 capo_finding_mark(f, worst->mark[0]);
                 capo_finding_mark(f, worst->mark[1]);
                 SAY(f->headline,
@@ -584,7 +578,7 @@ static void read_inspector(struct capo_evidence *e)
                 SAY(f->detail, "communicator %s: %.4g to %.4g ms in %u records", worst->key,
                     worst->least / 1e3, worst->most / 1e3, worst->n);
                 SAY(f->next,
-                    "the same number (coll_sn) in the records of all ranks: all long: the network, a link, other traffic; some long: those waited for the rank whose record is short");
+                    "the same number (coll_sn) in the records of all ranks: was it as long on all of them?");
         }
         free(v);
 }

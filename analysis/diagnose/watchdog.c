@@ -375,9 +375,8 @@ static void judge_missing(const struct watches *w, const struct watch *of,
             *front->first->op ? front->first->op : "call", (long long)front->least,
             group_words(of->group, name));
         SAY(f->detail, "%s %s not completed it", waiting, n_wait == 1 ? "has" : "have");
-        SAY(f->missing, "stacks of %s would say why: py-spy dump --pid PID",
+        SAY(f->next, "where is %s at that time: its log, and its stack (py-spy dump --pid PID)",
             capo_rank_list(f->ranks, f->n_ranks, who));
-        SAY(f->next, "look at what %s does instead: data loading, a branch, an exception", who);
 }
 
 static void judge_behind(const struct watches *w, const struct watch *of, const struct front *front,
@@ -411,12 +410,9 @@ static void judge_behind(const struct watches *w, const struct watch *of, const 
         if (behind->completed >= 0 && strlen(f->detail) < 300)
                 ADD(f->detail, "\nrank %d has completed %lld and enqueued %lld", behind->rank,
                     (long long)behind->completed, (long long)behind->enqueued);
-        SAY(f->missing, "%s%s would say why: py-spy dump --pid PID",
-            is_one_group(w, of->group) ? "stacks of "
-                                       : "which process group each line is of; stacks of ",
+        SAY(f->next, "%swhere is %s at that time: its log, and its stack (py-spy dump --pid PID)",
+            is_one_group(w, of->group) ? "" : "which process group is each line of? ",
             capo_rank_list(f->ranks, f->n_ranks, who));
-        SAY(f->next, "look at what %s runs before that call: its stack and log, dmesg on its node",
-            who);
 }
 
 enum { LISTED = 64 };
@@ -478,15 +474,8 @@ static void judge_differs(const struct watches *w, const struct watch *of,
             "rank %d: %s of %lld elements (number %lld)\nrank %d: %s of %lld elements (number %lld)",
             a->rank, a->op, (long long)a->in, (long long)a->stuck, b->rank, b->op, (long long)b->in,
             (long long)b->stuck);
-        SAY(f->missing, "the call sites: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 before the next start");
         SAY(f->next,
-            "what makes one rank call something else: a branch, a shape, or a loop that ends earlier there (fewer batches): the same number of steps on all ranks");
-        if (capo_bug_any("zero3|ZeRO-3|zero_stage: 3|\"stage\": 3|stage3", capo_evidence_has, w->e,
-                         NULL) &&
-            capo_bug_any("Mixtral|MoE|Moe|moe_|experts", capo_evidence_has, w->e, NULL))
-                SAY(f->next,
-                    "ZeRO-3 gathers the parameters of an expert only on ranks that use it: declare the MoE block as a leaf "
-                    "(deepspeed.utils.set_z3_leaf_modules), or ZeRO-2; else a branch or a loop that ends earlier on one rank");
+            "where in the program does each of the two make its call? Dumps of the flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000) show it");
 }
 
 static void take_processes(const char *at, const char *line, uint32_t number, void *arg)
@@ -537,13 +526,10 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
         all = strstr(of->group, "default_pg") && w->e->n_ranks > 1 && n == (uint32_t)w->e->n_ranks;
         set_kind(f, all, "running");
         group_words(of->group, name);
-        SAY(f->next,
-            "stacks of all ranks during the wait (py-spy dump --pid PID), or flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000): "
-            "they show which rank is elsewhere%s",
-            capo_bug_any("ollout|generate_sequences|max_response_length", capo_evidence_has, w->e,
-                         NULL)
-                    ? ". If it only generates longer than the timeout: a longer one (init_process_group(timeout=...), nccl_timeout), or more even lengths"
-                    : "");
+        SAY(f->next, "%s: is one in another call than the others?",
+            capo_evidence_has("(most recent call first)", w->e)
+                    ? "flight recorder dumps of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)"
+                    : "stacks of all ranks during the wait (py-spy dump --pid PID)");
         if (all) {
                 SAY(f->headline, "ALL %u RANKS ARE IN %s number %lld of %s", n, op,
                     (long long)front->least, name);
@@ -560,16 +546,13 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
                 SAY(f->detail, "sends and receives of different ranks have numbers of their own");
         if (front->least <= 2 && w->e->n_seen && !w->e->seen[0] && n + 1 >= w->e->n_seen)
                 SAY(f->next,
-                    "no line here is of rank 0: its log and its stack (py-spy dump --pid PID). If it still prepares data or a model: before "
-                    "the job, or a longer timeout (ddp_timeout, init_process_group(timeout=...))");
+                    "no line here is of rank 0: where is it at that time (its log, py-spy dump --pid PID)?");
         else if (strstr(of->group, "default_pg") && name_silent(w, of, front->least, waiting)) {
                 ADD(f->headline, "; no line of %s is about it", waiting);
                 SAY(f->next,
-                    "the log of %s, and its stack during the wait (py-spy dump --pid PID): is it elsewhere in the program, or still at work?",
+                    "where is %s at that time: its log, and its stack (py-spy dump --pid PID)",
                     waiting);
-        } else if (front->least <= 1)
-                SAY(f->next,
-                    "it is the first call of the group: NCCL_DEBUG=INFO of all ranks shows which connections are made; stacks of all ranks");
+        }
 }
 
 /* A collective ends on no rank before all are in it, so ranks of one job are at most a few small
@@ -589,7 +572,6 @@ static void judge_apart(const struct watches *w, const struct watch *of, const s
         SAY(f->detail,
             "%s wait%s in number %lld, %s in %lld: ranks of one job cannot be so far apart",
             waiting, n == 1 ? "s" : "", (long long)front->most, others, (long long)front->least);
-        SAY(f->missing, "the lines of one attempt of one job, of all its ranks");
         SAY(f->next,
             "capo diagnose of each job and attempt alone; which pod or host is each line of?");
 }
@@ -668,15 +650,13 @@ static bool judge_solo(const struct watches *w, struct capo_diagnose_finding *f)
         f->n_ranks = 0;
         capo_finding_rank_add(f, alone);
         capo_rank_list(list, n_list, who);
-        SAY(f->headline, "%s%s TIMED OUT, AND NO LINE SAYS SO OF RANK 0: they may wait for it",
-            capo_rank_shout(who), s->n > n_list ? " and more" : "");
+        SAY(f->headline, "%s%s TIMED OUT, AND NO LINE SAYS SO OF RANK 0", capo_rank_shout(who),
+            s->n > n_list ? " and more" : "");
         SAY(f->detail, "before that: ");
         capo_quote(s->work, f->detail + strlen(f->detail), sizeof f->detail - strlen(f->detail));
         capo_finding_mark(f, (struct capo_evidence_mark){s->first_text, s->work_line});
-        SAY(f->missing, "the stack of rank 0 during the wait: py-spy dump --pid PID");
         SAY(f->next,
-            "does rank 0 alone prepare data, save or evaluate there? If it only takes long: a longer timeout (init_process_group(timeout=...), "
-            "ddp_timeout), or do it before the job; if it never ends: a call that only the others make");
+            "does rank 0 alone work there (prepare data, save, evaluate)? Its stack shows it: py-spy dump --pid PID");
         free(s);
         return true;
 }

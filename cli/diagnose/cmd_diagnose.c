@@ -7,6 +7,7 @@
 #include "cli/diagnose/diagnose_inputs.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
+#include "analysis/diagnose/page_form.h"
 #include "profiles/fragment/expected.h"
 
 struct options {
@@ -17,36 +18,14 @@ struct options {
 /* Of what links carry: what is missing has a cause beside the protocol. */
 static const double FAR_BELOW = 0.5;
 
-/* The causes of capo expect: those that the texts prove, else those that fit the share. */
-static void tell_causes(struct capo_evidence *e, const struct capo_expected_shape *shape,
-                        const struct capo_expected_row *row, struct capo_diagnose_finding *f)
-{
-        struct capo_expected_cause causes[CAPO_EXPECTED_CAUSES];
-        unsigned n = capo_expected_causes(shape, row, capo_evidence_has, e, causes), i;
-
-        for (i = 0; i < n && i < 2 && *causes[i].proof; i++) {
-                struct capo_diagnose_finding place = {.n_marks = 0};
-
-                capo_evidence_find(e, causes[i].proof, false, &place);
-                ADD(f->detail, "\ncheck whether %s: %s", causes[i].text, place.detail);
-                capo_finding_mark(f, place.marks[0]);
-                if (i == 0)
-                        SAY(f->next, "%s", causes[i].next);
-                else
-                        ADD(f->next, "; then: %s", causes[i].next);
-        }
-        if (i)
-                return;
-        SAY(f->missing,
-            "why: these lines do not show it. Collect NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET of this run, nvidia-smi topo -m");
-        if (n)
-                SAY(f->next, "check whether %s: %s", causes[0].text, causes[0].next);
-}
-
 /* Is what @run measured normal? Its finding @f then says so. */
 static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run,
                        struct capo_diagnose_finding *f)
 {
+        const char *asked =
+                capo_evidence_has("via ", e)
+                        ? "the ways of NCCL's channels here (via ...): are they those of nvidia-smi topo -m?"
+                        : "the same run with NCCL_DEBUG=INFO: which way does each channel go (via P2P, SHM, NET/IB, NET/Socket)?";
         struct capo_expected_shape shape = {.platform = ""};
         uint8_t call = *run->test ? (uint8_t)capo_call_find(run->test) : 0;
         struct capo_expected_row row = {.call = call ? call : (uint8_t)CAPO_CALL_ALLREDUCE,
@@ -61,8 +40,6 @@ static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run
                 return;
         if (!one && run->expected > 0) {
                 row.normal = run->expected;
-                if (!strcmp(f->kind, "slow"))
-                        tell_causes(e, &shape, &row, f);
                 return;
         }
         if (strcmp(f->kind, "healthy") != 0 || !capo_expected_by_gpu(run->gpu, &shape, &row))
@@ -72,27 +49,26 @@ static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run
                                      : "the links, which no software reaches");
         if (row.verdict == CAPO_EXPECTED_NORMAL) {
                 ADD(f->headline, ": ITS BANDWIDTH IS NORMAL");
-                SAY(f->next, "nothing; read busbw, not algbw");
+                SAY(f->next, "nothing");
         } else if (row.by != CAPO_BY_PUBLIC && row.measured < FAR_BELOW * row.normal) {
                 capo_finding_is(f, CAPO_RANK_SLOW, "slow", shape.nvlink ? "likely" : "unsure");
                 SAY(f->headline,
                     "NCCL-TESTS REACHES %.4g GB/s; the links of such a GPU carry at most %.4g",
                     row.measured, row.normal);
-                tell_causes(e, &shape, &row, f);
+                f->measured = true;
+                SAY(f->next, "%s", asked);
         } else if (row.verdict == CAPO_EXPECTED_LOW || row.verdict == CAPO_EXPECTED_NOT_NORMAL) {
                 capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
                 SAY(f->headline, "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",
                     row.measured, row.normal);
-                tell_causes(e, &shape, &row, f);
+                f->measured = true;
+                SAY(f->next, "%s", asked);
         }
 }
 
-/* The numbers of nccl-tests, and a verdict on a slow job says how slow it is. */
+/* The numbers of nccl-tests. */
 static void judge_rates(struct capo_evidence *e)
 {
-        const struct capo_diagnose_finding *v;
-        bool measured = false;
-
         for (uint32_t i = 0; i < e->n_runs; i++) {
                 const struct capo_tests_run *run = &e->runs[i];
 
@@ -103,17 +79,6 @@ static void judge_rates(struct capo_evidence *e)
                             f->marks[0].line == run->line)
                                 judge_rate(e, run, f);
                 }
-        }
-        v = capo_evidence_verdict(e);
-        for (uint32_t i = 0; i < e->n_findings && v; i++) {
-                struct capo_diagnose_finding *f = &e->findings[i];
-
-                if (v->rank != CAPO_RANK_SLOW || f == v || measured ||
-                    strcmp(f->kind, "slow") != 0 || strncmp(f->headline, "NCCL-TESTS ", 11) != 0 ||
-                    !strstr(f->headline, " GB/s"))
-                        continue;
-                measured = true;
-                ADD(e->findings[v - e->findings].detail, "\n%s", f->headline);
         }
 }
 
@@ -176,6 +141,7 @@ static int run_diagnose(void *options, int n, char **words)
                 capo_evidence_judge(&in.evidence);
                 diagnose_flight(&in);
                 judge_rates(&in.evidence);
+                capo_evidence_settle(&in.evidence);
         }
         status = r < 0 ? CAPO_EXIT_UNKNOWN : diagnose_exit(&in);
         together = r == 0 && in.logs.n && capo_evidence_verdict(&in.evidence);
@@ -213,8 +179,8 @@ const struct cli_command diagnose_command = {
                 "  NCCL_DEBUG lines of one or many ranks, answers of NCCL's RAS\n"
                 "  kernel log lines, lines of torchrun, MPI, Slurm, Kubernetes and Ray\n"
                 "  output of nccl-tests, stacks of py-spy and gdb, topologies, capo logs\n"
-                "The page has what was recognised, the verdict and the lines it is from. It says how sure the verdict is, "
-                "which known bugs fit, and what to do next. A rank is never accused because its lines are missing.",
+                "The page has what was recognised, the verdict with the lines it is from, and one next step. "
+                "A rank is never accused because its lines are missing.",
         .options = options,
         .after = "  capo diagnose job.log\n"
                  "  capo diagnose job.log ras.txt /tmp/nccl_trace_rank_*\n"

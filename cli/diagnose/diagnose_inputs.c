@@ -365,6 +365,7 @@ static void add_own(struct diagnose_inputs *in, const char *path, const char *ve
                         : !strcmp(verb, "report") ? CAPO_RANK_SLOW
                                                   : CAPO_RANK_HANG,
                         verb, open ? "unsure" : "likely");
+        f->measured = true;
         SAY(f->headline, "capo %s SAYS: ", verb);
         capo_quote(said, f->headline + strlen(f->headline),
                    sizeof f->headline - strlen(f->headline));

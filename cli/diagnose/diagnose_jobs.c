@@ -201,8 +201,8 @@ static void accuse_absent(const struct capo_hang_job *job, const struct capo_han
         } else if (f->rank == CAPO_RANK_HEALTHY) {
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
                 SAY(f->headline, "NOT DECIDED: %d of %d ranks left no dump", n, n_ranks);
+                SAY(f->next, "the dump%s of %s", n == 1 ? "" : "s", who);
         }
-        SAY(f->missing, "the dump%s of %s", n == 1 ? "" : "s", who);
 }
 
 void diagnose_flight(struct diagnose_inputs *in)
@@ -266,9 +266,7 @@ void diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
                             "NOT DECIDED: RAS shows no rank behind, which is no proof");
                         SAY(f->detail, "RAS counts calls that were launched, not calls that ended");
                         SAY(f->next,
-                            "stacks of all ranks (py-spy dump), or flight recorder dumps; ask RAS twice: capo hang --ras HOST");
+                            "ask RAS again a minute later: which ranks have launched no call since?");
                 }
-                SAY(f->missing,
-                    "which call each rank is in: flight recorder dumps, or a run under capo");
         }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page: what was read, the verdict, matching known bugs, what is missing, what to do. */
+/* The page: what was read, the verdict with its lines, one next step. */
 
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
@@ -8,10 +8,11 @@
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
 #include "core/base/xalloc.h"
+#include "analysis/diagnose/page_form.h"
 #include "analysis/diagnose/prose.h"
 #include "analysis/diagnose/recorded_bugs.h"
 
-enum { BUGS_SHOWN = 2, OTHERS_SHOWN = 3, SEEN_SHOWN = 3 };
+enum { SEEN_SHOWN = 3 };
 
 /* "job.log:1,3,5 ras.txt". To be freed. */
 static char *marks_text(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
@@ -146,28 +147,6 @@ static void add_read(const struct capo_evidence *e, struct cli_page *page)
 
 static const struct cli_column sentence[] = {{NULL, "l~"}};
 
-static void add_bugs(struct capo_evidence *e, struct cli_page *page)
-{
-        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
-        struct cli_section *s;
-        unsigned n = 0;
-        char text[512];
-
-        for (int fits = CAPO_BUG_FITS; fits >= CAPO_BUG_MAYBE; fits--) {
-                s = cli_page_section(page,
-                                     fits == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
-                                     sentence, 1);
-                for (size_t i = 0; i < capo_n_known_bugs && n < BUGS_SHOWN; i++) {
-                        if ((int)capo_evidence_bug(e, &capo_known_bugs[i]) != fits ||
-                            (v && strstr(v->detail, capo_known_bugs[i].link)))
-                                continue; /* the verdict is that bug */
-                        cli_section_cell(s, "%s",
-                                         capo_bug_text(&capo_known_bugs[i], text, sizeof text));
-                        n++;
-                }
-        }
-}
-
 /* What is in a text without a verdict: its last line, where the job may have stopped. */
 static void add_seen(const struct capo_evidence_text *t, struct cli_section *s)
 {
@@ -189,13 +168,6 @@ static void add_seen(const struct capo_evidence_text *t, struct cli_section *s)
         add_plain(s, text);
 }
 
-/* Is the headline a guess, and does not say so itself? */
-static bool is_guess(const struct capo_diagnose_finding *v)
-{
-        return !strcmp(v->sure, "unsure") && v->rank != CAPO_RANK_UNDECIDED &&
-               strncmp(v->headline, "NOT DECIDED", 11) && strncmp(v->headline, "IF ", 3);
-}
-
 static void add_verdict(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
                         struct cli_page *page)
 {
@@ -208,8 +180,9 @@ static void add_verdict(const struct capo_evidence *e, const struct capo_diagnos
         for (uint32_t i = 0; i < e->n_texts; i++)
                 any |= !e->texts[i].n[CAPO_EVIDENCE_UNKNOWN];
         if (v) {
-                cli_section_cell(s, "%s%s%s, %s", is_guess(v) ? "POSSIBLE: " : "", v->headline,
-                                 who_text(e, v, who), v->sure);
+                cli_section_cell(s, "%s%s%s%s", v->headline, who_text(e, v, who),
+                                 capo_verdict_decides(v) ? ", " : "",
+                                 capo_verdict_decides(v) ? v->sure : "");
                 add_plain(s, v->detail);
                 cli_section_cell(s, "from %s", marks ? marks : "");
         } else {
@@ -222,62 +195,12 @@ static void add_verdict(const struct capo_evidence *e, const struct capo_diagnos
         }
 }
 
-static bool shares_line(const struct capo_diagnose_finding *a,
-                        const struct capo_diagnose_finding *b)
-{
-        for (uint32_t i = 0; i < a->n_marks; i++) {
-                for (uint32_t k = 0; k < b->n_marks; k++) {
-                        if (a->marks[i].text == b->marks[k].text &&
-                            a->marks[i].line == b->marks[k].line)
-                                return true;
-                }
-        }
-        return false;
-}
-
-/* Beside a verdict: what is as strong, and says something of other lines. */
-static bool adds_something(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
-                           const struct capo_diagnose_finding *f)
-{
-        for (const struct capo_diagnose_finding *p = e->findings; p < f; p++) {
-                if (!strcmp(p->headline, f->headline))
-                        return false;
-        }
-        if (!v || f == v || !strcmp(f->sure, "unsure"))
-                return f != v && strcmp(f->sure, "unsure") != 0;
-        if (f->rank == CAPO_RANK_HEALTHY || (v->rank > CAPO_RANK_SLOW && f->rank == CAPO_RANK_SLOW))
-                return false;
-        return !capo_verdict_decides(v) || !shares_line(v, f);
-}
-
-static void add_others(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
-                       struct cli_page *page)
-{
-        struct cli_section *s = cli_page_section(page, "ALSO", sentence, 1);
-        unsigned others = 0;
-        char who[240];
-
-        for (uint32_t i = 0; i < e->n_findings && others < OTHERS_SHOWN; i++) {
-                const struct capo_diagnose_finding *f = &e->findings[i];
-                _cleanup_free_ char *marks = NULL;
-
-                if (!adds_something(e, v, f))
-                        continue;
-                marks = marks_text(e, f);
-                cli_section_cell(s, "%s%s   %s", f->headline, who_text(e, f, who),
-                                 marks ? marks : "");
-                others++;
-        }
-}
-
 static void add_advice(struct diagnose_inputs *in, const struct capo_diagnose_finding *v,
                        struct cli_page *page)
 {
-        struct cli_section *missing = cli_page_section(page, "MISSING", sentence, 1),
-                           *next = cli_page_section(page, "NEXT", sentence, 1);
+        char ask[512];
+        struct cli_section *next = cli_page_section(page, "NEXT", sentence, 1);
 
-        if (v && *v->missing)
-                cli_section_cell(missing, "%s", v->missing);
         if (v && *v->next)
                 cli_section_cell(next, "%s", v->next);
         if (!v && in->evidence.n_texts && in->evidence.texts[0].n[CAPO_EVIDENCE_PROFILE] &&
@@ -285,7 +208,8 @@ static void add_advice(struct diagnose_inputs *in, const struct capo_diagnose_fi
                 cli_section_cell(next, "are these rates normal? capo expect %s",
                                  in->evidence.texts[0].name);
         } else if (!v) {
-                cli_section_cell(next, "%s", capo_prose_ask(&in->evidence));
+                cli_section_cell(next, "%s",
+                                 capo_prose_ask(&in->evidence, CAPO_TOPIC_NONE, ask, sizeof ask));
         }
         if (in->logs.n)
                 cli_section_cell(next, "capo hang %s%s: %s", in->logs.v[0],
@@ -305,8 +229,6 @@ int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out)
                        e->n_texts > 1 ? " ..." : "");
         add_read(e, page);
         add_verdict(e, v, page);
-        add_others(e, v, page);
-        add_bugs(e, page);
         add_advice(in, v, page);
         (markdown ? cli_page_markdown : cli_page_text)(page, out);
         return fflush(out) || ferror(out) ? -EIO : 0;
@@ -325,18 +247,16 @@ static json_t *finding_json(const struct capo_evidence *e, const struct capo_dia
                                       json_pack("{s:o, s:i}", "file",
                                                 cli_json_text(e->texts[f->marks[i].text].name),
                                                 "line", (int)f->marks[i].line));
-        return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "kind", f->kind, "sure",
-                         f->sure, "text", cli_json_text(f->headline), "detail",
-                         cli_json_text(f->detail), "ranks", ranks, "from", from, "missing",
-                         cli_json_text(f->missing), "next", cli_json_text(f->next));
+        return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "kind", f->kind, "sure", f->sure,
+                         "text", cli_json_text(f->headline), "detail", cli_json_text(f->detail),
+                         "ranks", ranks, "from", from, "next", cli_json_text(f->next));
 }
 
 int diagnose_json(struct diagnose_inputs *in, FILE *out)
 {
         struct capo_evidence *e = &in->evidence;
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
-        json_t *read = json_array(), *also = json_array(), *bugs = json_array(),
-               *ranks = json_array(), *page;
+        json_t *read = json_array(), *also = json_array(), *ranks = json_array(), *page;
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 json_t *kinds = json_object();
@@ -358,18 +278,10 @@ int diagnose_json(struct diagnose_inputs *in, FILE *out)
                 if (e->seen[i])
                         json_array_append_new(ranks, json_integer(i));
         }
-        for (size_t i = 0; i < capo_n_known_bugs; i++) {
-                enum capo_bug_match m = capo_evidence_bug(e, &capo_known_bugs[i]);
-
-                if (m != CAPO_BUG_NO)
-                        json_array_append_new(bugs,
-                                              cli_json_bug(&capo_known_bugs[i],
-                                                           m == CAPO_BUG_FITS ? "fits" : "maybe"));
-        }
-        page = json_pack("{s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:i}", "capo_diagnose", 1, "read",
-                         read, "ranks", ranks, "nccl", e->nccl, "verdict",
-                         v ? finding_json(e, v) : json_null(), "also", also, "known_bugs", bugs,
-                         "status", diagnose_exit(in));
+        page = json_pack("{s:i, s:o, s:o, s:i, s:o, s:o, s:i}", "capo_diagnose", 1, "read", read,
+                         "ranks", ranks, "nccl", e->nccl, "verdict",
+                         v ? finding_json(e, v) : json_null(), "also", also, "status",
+                         diagnose_exit(in));
         return cli_json_print(out, page, JSON_INDENT(2)) < 0 || ferror(out) ? -EIO : 0;
 }
 

@@ -174,29 +174,23 @@ expect 3 'NOT DECIDED: capo knows no line here that shows a fault' -- early.txt
 
 # no line decides: where the job stops, and what the person says
 expect 3 'THE LAST LINES OF THE RANKS DIFFER.*batch 87 Loss.*batch 88 start' -- "$reports/validation-one-batch-more"
-expect 3 'THE OUTPUT ENDS AT ITS FIRST COLLECTIVE.*the text says: With 535.113.*the driver.s release that works' -- "$reports/driver-545-two-3090"
-expect 3 'A QUESTION OF SPEED ON SEVERAL NODES.*zero0.*ZeRO-3, FSDP: the parameters three times' -- "$reports/zero3-over-10g"
-expect 3 'WHERE THE SERVER CREATES.*NVLINK_MODE=force_off.*NCCL_P2P_DISABLE=1 once' -- "$reports/two-5090-nccl-stop"
+expect 3 'last line of the output: All distributed processes.*the text says:.*With 535.113 everything ran fine.*their stacks' -- "$reports/driver-545-two-3090"
+expect 3 'the text says:.*zero0' -- "$reports/zero3-over-10g"
+expect 3 'last line of the output:.*NVLINK_MODE=force_off' -- "$reports/two-5090-nccl-stop"
 
-# ordinary complaints
+# the person's own words
 printf '%s\n' 'Slower speed with multi-node training' '' 'I get 10K words a second with 2 machines, while on a single one I get 38K.' >slower.md
-expect 3 'A QUESTION OF SPEED ON SEVERAL NODES.*the text says: Slower speed' -- slower.md
-printf '%s\n' 'It happens randomly that the training freezes, it can stop in the middle of an epoch on 4 GPUs.' >random.md
-expect 3 'A QUESTION OF WHEN IT STOPS' -- random.md
+expect 3 'the text says:.*while on a single one I get 38K' -- slower.md
 printf '%s\n' 'The training hangs.' 'The checkpoint of the first epoch was written without a problem.' >saved.md
 out=$("$capo" diagnose saved.md) && bad=1
 case $out in *CHECKPOINT*) echo "a checkpoint that is no cause: $out"; bad=1 ;; esac
 printf '%s\n' '2. docker mode: --net=host, ssh on port 2222 works between the dockers' 'Traceback (most recent call last):' \
         '    model = lib.Model(solver)' 'RuntimeError: Runtime error: unhandled system error' '        ncclGroupEnd() at Core(/src/core.cpp:175)' >works.md
 expect 3 'NCCL reports a system error' -- works.md
-printf '%s\n' 'The job is stuck at the end of the first epoch.' '多卡训练，程序输出后就没有动静了' >epoch.md
-expect 3 'A QUESTION OF A STOP AND OF EPOCHS.*the text says: The job is stuck' -- epoch.md
 printf '%s\n' 'Multi-node training stops at the start.' 'initializing ddp: GLOBAL_RANK: 1, MEMBER: 2/4' 'initializing ddp: GLOBAL_RANK: 0, MEMBER: 1/4' >member.md
-expect 3 'ENDS AT THE RENDEZVOUS' -- member.md
+expect 3 'last line of the output: initializing ddp' -- member.md
 tail -2 member.md >>member.md
 expect 3 'RANKS 0, 1 OF 4 START TWICE, AND NO LINE IS OF ranks 2, 3' -- member.md
-printf '%s\n' 'Why is tensor_parallel_size 2 slower than a single card?' >tp.md
-expect 3 'A QUESTION OF SPEED WITH TENSOR PARALLELISM' -- tp.md
 # a launcher's label inside a row of nccl-tests
 printf '[0]  %s [0] 1335 12 %s 0\n' '16777216 4194304 float     sum -1[0] 1334 12 24.09 0' 24.06 '67108864 16777216 float     sum -1[0] 24410 2.7 5.27 0' 5.27 | sed '1i# size count type redop root time algbw busbw #wrong' >labels.txt
 expect 3 'BUS BANDWIDTH FALLS AS MESSAGES GROW: from 24.09 to 5.27' -- labels.txt
@@ -208,14 +202,13 @@ expect 1 'VERDICT *NCCL COULD NOT CREATE ITS SHARED MEMORY' -- newest.txt
 # two ways out of one host; two hosts have one each
 printf '%s\n' 'a:~$ ip route' '10.1.0.0/20 dev fast proto kernel scope link src 10.1.5.13 metric 100' \
         '10.1.0.0/20 dev slow proto kernel scope link src 10.1.3.13 metric 100' >routes.txt
-expect 1 'TWO INTERFACES OF ONE HOST ARE IN ONE SUBNET (fast, slow)' -- routes.txt
+expect 3 'TWO INTERFACES OF ONE HOST ARE IN ONE SUBNET: .*dev slow' -- routes.txt
 sed 2a'b:~$ ip route' routes.txt >hosts.txt
 expect 3 'NOT DECIDED\|NOTHING RECOGNISED' -- hosts.txt
 
-# two ranks failed: each line says which
+# two ranks failed: the page has the first, and its rank
 printf '%s\n' '[rank5]: torch.OutOfMemoryError: CUDA out of memory.' '[rank6]: CUDA error: an illegal memory access was encountered' >two.txt
 expect 1 'REPORTS OUT OF MEMORY (rank 5), likely' -- two.txt
-expect 1 'NOT VALID (rank 6)' -- two.txt
 
 # logs of capo alone are those of capo hang
 "$capo" hang "$root/tests/golden/sample-v1" >hang.txt 2>&1
@@ -226,7 +219,7 @@ status=$?
 echo 'launch: rank 3 ended with status 137' >live.err
 expect 1 'A PROCESS WAS KILLED (SIGKILL)' -- "$root/tests/golden/sample-v1" live.err
 expect 1 'what each rank did last' -- "$root/tests/golden/sample-v1" live.err
-# logs and texts are judged together: the stronger is the verdict, the other stands under ALSO
+# logs and texts are judged together: the stronger is the verdict
 mkdir logs
 "$gen_job" logs pattern "$root/tests/patterns/ddp.pattern" missing=1 at=5 >made || exit 1
 echo '[rank0]: NCCL error: remote process exited or there was a network error' >text.err
@@ -234,7 +227,6 @@ expect 1 'VERDICT *RANK 1 HAS NOT MADE Bcast #5' -- logs text.err
 expect 1 "lines marked ranks 0, 1" -- logs text.err
 expect 1 'a capo log (and 1 more such file)' -- logs text.err
 expect 1 'VERDICT *A PROCESS WAS KILLED (SIGKILL)' -- logs live.err
-expect 1 'ALSO *RANK 1 HAS NOT MADE Bcast #5' -- logs live.err
 echo 'rank 3 is odd' >live.err
 "$capo" diagnose "$root/tests/golden/sample-v1" live.err 2>&1 | grep -q 'not used: live.err' || { echo 'live.err: not said that it is not used'; bad=1; }
 
@@ -246,13 +238,11 @@ tried 1 'OVER TCP SOCKETS, WITHOUT INFINIBAND OR RoCE, THE JOB WORKS' 'NCCL_IB_D
 tried 1 'STANDS UNDER A CONDITION ON THE RANK' "$(printf 'it hangs here:\nif rank == 0:\n    save(model)\n    dist.barrier()\n')"
 tried 3 'NOT DECIDED' "$(printf 'it hangs here:\nif rank == 0:\n    save(model)\ndist.barrier()\n')"
 tried 3 'NOT DECIDED' "$(printf 'if rank == 0:\n    save(model)\n    dist.barrier()\n')"
-tried 1 'NCCL 2.19.1 FAILS WHERE 2.18.6 WORKS' '2.18.6: works. 2.19.1, 2.19.3: hang in NCCL'
+tried 3 'the text says: .*2.18.6 works' 'It hangs in NCCL 2.19.1, but with 2.18.6 works fine'
 tried 3 'NOT DECIDED' 'NCCL_P2P_DISABLE=1: the same'
 tried 3 'NOT DECIDED' 'with NCCL_P2P_DISABLE=1 it still hangs'
 tried 3 'NOT DECIDED' 'it did not help to set NCCL_P2P_DISABLE=1'
 tried 3 'NOT DECIDED' 'NCCL_P2P_DISABLE=1 in both runs on these ranks'
-for i in 0 1 2 3; do echo "NCCL_IB_HCA=mlx5_$i $([ $i = 2 ] && echo FAIL || echo ok)"; done >matrix.txt
-expect 1 'NCCL_IB_HCA=mlx5_2 FAILS, AND 3 OTHER VALUES WORK' -- matrix.txt
 
 # a known bug whose release and symptom fit is the verdict: hosts with 7 and 8 ranks
 uneven() { # RANKS of the first host, RANKS of the second, RELEASE
@@ -285,11 +275,11 @@ expect 3 'of 1 stack 1 is in a collective' -- trainer.txt
   echo 'n0:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0'; } >far.txt
 expect 3 'NO NIC SHARES A PCIe SWITCH WITH A GPU' -- far.txt
 sed 's/NODE/PIX/' far.txt >near.txt
-expect 1 'GPUDirect RDMA IS NOT USED though' -- near.txt
+expect 3 'GPUDirect RDMA IS NOT USED though' -- near.txt
 printf 'n0:1:2 [0] NCCL INFO Init\nout_of_sequence: %s\n' 0 >quiet.txt
 expect 3 'NOT DECIDED' -- quiet.txt
 printf 'n0:1:2 [0] NCCL INFO Init\nout_of_sequence: %s\n' 7213 >lossy.txt
-expect 1 'A NIC COUNTS LOST PACKETS' -- lossy.txt
+expect 3 'A NIC COUNTS LOST PACKETS.*: out_of_sequence: 7213' -- lossy.txt
 
 # what NCCL 2.32 says itself
 echo 'n0:1:2 [0] NCCL WARN NET/IB: NCCL_IB_PKEY_VALUE=0x8001 not found in PKey table (pkey_tbl_len=4, port=1)' >pkey.txt
@@ -306,7 +296,7 @@ NCCL 2.25.1                       max busbw 11.9
 NCCL 2.25.1 NCCL_PXN_DISABLE=1    max busbw 34.0
 EOT
 expect 1 'NCCL 2.25.1 IS SLOWER THAN 2.21.5: 11.9 against 34.1' -- rates.txt
-expect 1 'set NCCL_PXN_DISABLE=1, or use NCCL 2.21.5' -- rates.txt
+expect 1 'with NCCL_PXN_DISABLE=1 it reaches 34' -- rates.txt
 sed -i 's/11.9/33.0/' rates.txt
 expect 3 'NOT DECIDED' -- rates.txt
 # two logs of one test: what NCCL's lines say of one run only
@@ -320,7 +310,7 @@ run_of() { # RELEASE CHANNEL BUSBW
 run_of 2.21.5 NET/IB/0/GDRDMA 45.0 >good.log
 run_of 2.25.1 NET/Socket/0 9.0 >slow.log
 expect 1 'NCCL 2.25.1 IS SLOWER THAN 2.21.5' -- good.log slow.log
-expect 1 'DATA GOES A SLOWER WAY in slow.log (TCP sockets) than in good.log (NET/IB with GDRDMA)' -- good.log slow.log
+expect 1 'NCCL RUNS OVER TCP SOCKETS: .*via NET/Socket/0' -- good.log slow.log
 sed -i 's/NET.Socket.0/NET\/IB\/0\/GDRDMA/' slow.log
 expect 1 'VERDICT *NCCL 2.25.1 IS SLOWER THAN 2.21.5' -- good.log slow.log
 # frames below a head; the stack of a crash
@@ -375,7 +365,4 @@ expect 1 'THE SAME TEST IS FASTER WITH NCCL_IB_ECE_ENABLE=0' -- two.txt
 printf '%s\n' 'Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)' '   D\D     0      1' '     0 540.1  20.0' '     1    N/A 540.1' '2 GPUs were tested here' >matrix.txt
 timeout 20 "$capo" diagnose matrix.txt >/dev/null 2>&1
 [ $? -lt 100 ] || { echo "capo diagnose matrix.txt does not end"; bad=1; }
-# who was killed stays on the page beside what had failed before
-printf '%s\n' '2026-04-05T09:59:58Z Failed to initialize NVML: Unknown Error' '2026-04-05T10:00:02Z run.sh: line 48:    28 Killed   python3 serve.py' '2026-04-05T10:00:02Z exit code 137' >gone.txt
-expect 1 'WAS KILLED' -- gone.txt
 exit $bad

@@ -10,10 +10,9 @@ import sys
 
 
 def claims(page):
-    """What the page says itself: without the lines that it quotes, and without what is not shown."""
-    verdict = page["verdict"] or {"text": "", "next": "", "missing": ""}
-    shown = [other["text"] for other in page["also"] if other["sure"] != "unsure"]
-    return "\n".join([verdict["text"], verdict["next"], verdict["missing"]] + shown)
+    """What the page says itself: without the lines that it quotes."""
+    verdict = page["verdict"] or {"text": "", "next": ""}
+    return "\n".join([verdict["text"], verdict["next"]])
 
 
 def score(capo, folder, row, must_not):

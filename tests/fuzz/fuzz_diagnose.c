@@ -9,6 +9,7 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/evidence.h"
 #include "analysis/diagnose/known_bugs.h"
+#include "analysis/diagnose/page_form.h"
 #include "analysis/diagnose/pickle.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -26,6 +27,7 @@ static void read_lines(const uint8_t *data, size_t size)
         text[size] = 0;
         must(capo_evidence_add(&e, "-", text) == 0);
         capo_evidence_judge(&e);
+        capo_evidence_settle(&e);
         for (uint32_t i = 0; i < e.n_findings; i++) {
                 const struct capo_diagnose_finding *f = &e.findings[i];
 

@@ -79,7 +79,8 @@ Test(diagnose, errors_that_nothing_explains)
 
         expect(trace, "error", 0, "raised an exception");
         cr_expect_str_eq(capo_evidence_verdict(&e)->detail, "[rank0]: KeyError: 'a'");
-        expect("NCCL version 2.21.5\nFATAL: cannot open shard 7\n", "error", -1, "may be an error");
+        expect("NCCL version 2.21.5\nFATAL: cannot open shard 7\n", "error", -1,
+               "A WORD OF FAILURE");
         expect("a NCCL INFO b\nh:1:2 [0] NCCL WARN what is new\n", "error", -1, "NCCL warns");
         expect("NCCL version 2.21.5\nNCCL INFO x\nNCCL_ASYNC_ERROR_HANDLING=1\nerrors: 0\n", "", -1,
                "");
