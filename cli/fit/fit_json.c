@@ -103,18 +103,6 @@ static size_t count_next(const struct capo_fit_series *s)
           of->turns == CAPO_FIT_TURNS_UNKNOWN ? -1 : of->turns == CAPO_FIT_IN_TURN)
 CLI_ENTITY(series, struct capo_fit_series, void, SERIES_FIELDS);
 
-#define BESIDE_FIELDS(F)                                \
-        F("collective", WORD, capo_call_name(of->call)) \
-        F("ranks", COUNT, of->like.n_ranks)             \
-        F("clock", TEXT, capo_make_name(of->make))      \
-        F("algo", TEXT, capo_ran_algo(of->ran))         \
-        F("proto", TEXT, capo_ran_proto(of->ran))       \
-        F("from", BYTES, of->from)                      \
-        F("upto", BYTES, of->upto)                      \
-        F("us", EXACT, of->us)                          \
-        F("samples", COUNT, of->n_samples)
-CLI_ENTITY(beside, struct capo_fit_beside, void, BESIDE_FIELDS);
-
 struct made {
         const struct capo_samples *set;
         const struct capo_profile *profile;
@@ -127,8 +115,8 @@ struct made {
         F("rejected_runs", COUNT, in->set->n_rejected)                                  \
         F("rules", COUNT, in->profile->n_rules)                                         \
         F("series", JSON, CLI_ENTITIES(series, NULL, of->series, (size_t)of->n_series)) \
-        F("beside_the_table", JSON,                                                     \
-          of->n_beside ? CLI_ENTITIES(beside, NULL, of->beside, of->n_beside) : NULL)
+        F("samples_beside_the_table", JSON,                                             \
+          of->n_beside ? json_integer((json_int_t)of->n_beside) : NULL)
 CLI_ENTITY(made, struct capo_fit, struct made, PAGE_FIELDS);
 
 json_t *fit_json(const struct capo_samples *set, const struct capo_fit *fit,

@@ -316,30 +316,12 @@ static void add_heading(struct cli_page *page, const struct capo_samples *set,
         if (fit->n_other_clock)
                 capo_append(text, sizeof text, ", %llu by another clock left out",
                             (unsigned long long)fit->n_other_clock);
+        if (fit->n_beside)
+                capo_append(text, sizeof text,
+                            ", %llu by symmetric kernels or copy engines, which no rule controls",
+                            (unsigned long long)fit->n_beside);
         if (*text)
                 cli_page_under(page, "%s", text + 2);
-}
-
-static void add_beside(struct cli_page *page, const struct capo_fit *fit)
-{
-        static const struct cli_column columns[] = {{"collective", "l"},
-                                                    {"size", "l"},
-                                                    {"algorithm", "l"},
-                                                    {"clock", "l"},
-                                                    {"us", "r"}};
-        struct cli_section *t =
-                cli_page_section(page, "BESIDE NCCL'S TABLE", columns, N_ELEMENTS(columns));
-        char range[40];
-
-        cli_section_of(t, "for registered buffers; no rule forces or prevents it");
-        for (size_t i = 0; i < fit->n_beside; i++) {
-                const struct capo_fit_beside *b = &fit->beside[i];
-
-                cli_section_row(t, "%s, %d ranks\t%s\t%s %s\t%s\t%.1f", capo_call_name(b->call),
-                                b->like.n_ranks, fit_page_range(b->from, b->upto, range),
-                                capo_ran_algo(b->ran), capo_ran_proto(b->ran),
-                                capo_make_name(b->make), b->us);
-        }
 }
 
 struct cli_page *fit_page(const struct capo_samples *set, const struct capo_fit *fit, bool all)
@@ -349,7 +331,6 @@ struct cli_page *fit_page(const struct capo_samples *set, const struct capo_fit 
         add_heading(page, set, fit);
         for (int i = 0; i < fit->n_series; i++)
                 add_series(page, &fit->series[i], all);
-        add_beside(page, fit);
         note_unchecked(page, fit);
         return page;
 }
@@ -452,16 +433,14 @@ int fit_provenance_when(struct capo_profile *profile)
 }
 
 /* The hosts of all series, each once. */
-static void list_hosts(const struct capo_fit *fit, const struct capo_trial *first, char *all,
-                       size_t room)
+static void list_hosts(const struct capo_fit *fit, char *all, size_t room)
 {
-        char seen[1024] = ",", probe[sizeof first->hosts + 2];
+        char seen[1024] = ",", hosts[sizeof fit->series->like.hosts], probe[sizeof hosts + 2];
 
-        for (int i = 0; i < (fit->n_series ? fit->n_series : 1); i++) {
-                const struct capo_trial *like = fit->n_series ? &fit->series[i].like : first;
-                char hosts[sizeof like->hosts], *next = hosts, *host;
+        for (int i = 0; i < fit->n_series; i++) {
+                char *next = hosts, *host;
 
-                strcpy(hosts, like->hosts);
+                strcpy(hosts, fit->series[i].like.hosts);
                 while ((host = strsep(&next, ","))) {
                         snprintf(probe, sizeof probe, ",%s,", host);
                         if (!*host || strstr(seen, probe))
@@ -477,15 +456,15 @@ static void list_hosts(const struct capo_fit *fit, const struct capo_trial *firs
 int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                    struct capo_profile *profile)
 {
-        const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
+        const struct capo_trial *like =
+                fit->n_series ? &fit->series[0].like : &(struct capo_trial){0};
         char nccl[16], days[32], sources[256] = "", hosts[512] = "";
         const struct {
                 const char *key, *text;
         } notes[] = {
                 {"nccl",
                  like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl) : "not recorded"},
-                {"clock",
-                 capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make)},
+                {"clock", fit->n_series ? capo_make_name(fit->series[0].make) : ""},
                 {"source", sources},
                 {"samples", NULL},
                 {"measured", print_days(set, days)},
@@ -502,7 +481,7 @@ int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                 if (!strstr(sources, name) && strlen(sources) + strlen(name) + 8 <= sizeof sources)
                         capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
         }
-        list_hosts(fit, like, hosts, sizeof hosts);
+        list_hosts(fit, hosts, sizeof hosts);
         for (size_t i = 0; i < N_ELEMENTS(notes); i++)
                 e |= !notes[i].text ? capo_profile_note_number(profile, CAPO_PROVENANCE,
                                                                notes[i].key, (double)fit->n_samples)

@@ -134,24 +134,14 @@ struct capo_fit_series {
         int n_blocks;
 };
 
-/* Samples of kernels outside of NCCL's table (capo_ran_beside()): a symmetric kernel, copy engines.
- * Registered buffers use them, a tuner can neither force nor prevent them, and their times say
- * nothing about the table. They are only reported. */
-struct capo_fit_beside {
-        struct capo_trial like; /* the common properties of its runs */
-        uint8_t call, make, ran;
-        uint64_t from, upto; /* bytes */
-        uint64_t n_samples;
-        double us; /* median at the largest size */
-};
-
 struct capo_fit {
         struct capo_fit_series *series; /* sorted by ranks, layout, GPU, release, call */
         int n_series;
         uint64_t n_samples, n_warmup, n_stalls, n_other_clock;
         double worst_stall_us;
-        struct capo_fit_beside *beside;
-        size_t n_beside;
+        /* by kernels outside of NCCL's table (capo_ran_beside()): registered buffers use them, a tuner can
+         * neither force nor prevent them, and their times say nothing about the table */
+        uint64_t n_beside;
         char **faults; /* one line per series whose own measurements contradict it */
         size_t n_faults;
 };

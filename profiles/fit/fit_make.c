@@ -194,7 +194,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
         _cleanup_free_ uint32_t *like = xmalloc((set->n_runs + 1) * sizeof *like);
         _cleanup_free_ double *v = xmalloc((set->n + 1) * 2 * sizeof *v);
         struct capo_fit_maker m = {.set = set, .fit = fit, .v = v, .scratch = v + set->n};
-        size_t n = 0, n_beside = 0;
+        size_t n = 0;
         int e;
 
         fault->text[0] = 0;
@@ -206,19 +206,21 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                 if (capo_coll_of_call(call) < 0 || set->runs[s->run].n_ranks < 2 ||
                     set->runs[s->run].left_out)
                         continue;
-                *(capo_ran_beside(s->ran) ? &items[set->n - ++n_beside] : &items[n++]) =
-                        (struct capo_fit_item){.key = (uint64_t)class_of[s->run] << 16 | call << 8 |
-                                                      s->make,
-                                               .bytes = s->bytes,
-                                               .run = s->run,
-                                               .order = s->order,
-                                               .us = s->us,
-                                               .candidate = candidate_of(s),
-                                               .place = s->place,
-                                               .ran = s->ran,
-                                               .ran_channels = s->ran_channels};
+                if (capo_ran_beside(s->ran)) {
+                        fit->n_beside++;
+                        continue;
+                }
+                items[n++] = (struct capo_fit_item){.key = (uint64_t)class_of[s->run] << 16 |
+                                                           call << 8 | s->make,
+                                                    .bytes = s->bytes,
+                                                    .run = s->run,
+                                                    .order = s->order,
+                                                    .us = s->us,
+                                                    .candidate = candidate_of(s),
+                                                    .place = s->place,
+                                                    .ran = s->ran,
+                                                    .ran_channels = s->ran_channels};
         }
-        capo_fit_beside(fit, set, like, items + set->n - n_beside, n_beside);
         if (n == 0 && !fit->n_beside)
                 return capo_why(
                         -ENODATA, fault->text, sizeof fault->text,
@@ -265,33 +267,7 @@ void capo_fit_free(struct capo_fit *fit)
                 series_finish(&fit->series[i]);
         for (size_t i = 0; i < fit->n_faults; i++)
                 free(fit->faults[i]);
-        xfree(fit->faults, fit->beside, fit->series, fit);
+        xfree(fit->faults, fit->series, fit);
 }
 
 void capo_fit_freep(struct capo_fit **fit) { capo_fit_free(*fit); }
-
-/* Calls that ran outside of NCCL's table: reported, but not used for rules. */
-
-CAPO_ORDERED(by_kernel, struct capo_fit_item, CAPO_ORDER(a->key, b->key),
-             CAPO_ORDER(a->ran, b->ran), CAPO_ORDER(a->bytes, b->bytes), CAPO_ORDER(a->us, b->us));
-
-void capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
-                     struct capo_fit_item *items, size_t n)
-{
-        if (n)
-                qsort(items, n, sizeof *items, by_kernel);
-        for (size_t i = 0, k; i < n; i = k) {
-                struct capo_fit_beside *b;
-                size_t last = i;
-
-                for (k = i + 1;
-                     k < n && items[k].key == items[i].key && items[k].ran == items[i].ran; k++)
-                        last = items[k].bytes != items[last].bytes ? k : last;
-                b = xput(fit->beside, fit->n_beside, .like = set->runs[like[items[i].key >> 16]],
-                         .call = (uint8_t)(items[i].key >> 8), .make = (uint8_t)items[i].key,
-                         .ran = items[i].ran, .from = items[i].bytes, .upto = items[last].bytes,
-                         .n_samples = k - i,
-                         .us = (items[(last + k - 1) / 2].us + items[(last + k) / 2].us) / 2);
-                b->like.source = NULL;
-        }
-}

@@ -59,11 +59,6 @@ struct capo_fit_part {
 #define CAPO_FIT_LIKE_BESIDE 2.0
 #define CAPO_FIT_ALL         ((struct capo_fit_part){-1, -1, -1})
 
-/** capo_fit_beside() - fill fit->beside from the @n @items that ran outside of the table; sorts
- * them. */
-void capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
-                     struct capo_fit_item *items, size_t n);
-
 /**
  * capo_fit_gather() - make points, candidates, blocks and noise of a series from its items, sorted
  * by size, candidate, run, place and order

@@ -66,10 +66,9 @@ grep -q "calls compared by how long NCCL's kernels waited (the GPU's clock)" "$w
 "$capo" explain allreduce 3M --log "$work/kernels" | grep -Eq 'symk +RSxLD_AGxST' || fail "not explained: $("$capo" explain allreduce 3M --log "$work/kernels")"
 "$capo" diff --wide "$work/table" "$work/kernels" | grep -q ' -> symk RSxLD_AGxST' || fail "not in the diff"
 "$capo" fit -o "$work/profile.json" "$work/table" "$work/kernels" >"$work/fit" 2>"$work/err" || fail "no fit: $(cat "$work/err")"
-grep -q "^BESIDE NCCL'S TABLE" "$work/fit" || fail "not in the fit: $(cat "$work/fit")"
-grep -q "AllReduce, 3 ranks .* symk RSxLD_AGxST .* kernel stamps" "$work/fit" || fail "the fit does not name it"
+tr -s '\n ' ' ' <"$work/fit" | grep -Eq '[0-9] by symmetric kernels or copy engines' || fail "not in the fit: $(cat "$work/fit")"
 [ ! -e "$work/profile.json" ] || ! grep -qi 'symk\|engine' "$work/profile.json" || fail "a rule that no tuner can obey"
 "$capo" fit "$work/engines" >"$work/fit" 2>"$work/err" || fail "no fit of copy engines: $(cat "$work/err")"
-grep -q 'copy engine' "$work/fit" || fail "copy engines are not in the fit"
+tr -s '\n ' ' ' <"$work/fit" | grep -q '[0-9] by symmetric kernels or copy engines' || fail "copy engines are not in the fit"
 [ $bad = 0 ] && echo "symmetric kernels and copy engines: recorded, reported, compared, explained, not fitted"
 exit $bad
