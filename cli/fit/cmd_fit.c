@@ -21,6 +21,7 @@ struct job {
         enum cli_form form;
         bool all, runs;
         struct fit_models models;
+        struct capo_profile *profile;
 };
 
 #define FIT_JSON (JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
@@ -30,18 +31,14 @@ static void show_fit_progress(const char *what, double done, void *user)
         cli_progress_percent(what, (uint64_t)(1e6 * done), 1000000);
 }
 
-/* ---- what is written ---- */
-
-/* Return: 0; negative errno, printed. */
-static int write_file(const char *path, int (*write)(FILE *, const void *), const void *what)
+/* Write the profile, if it has a place. Return: false: an error, printed. */
+static bool write_profile(const struct job *j)
 {
         struct cli_output out;
-        int r = cli_output_open(&out, path);
 
-        return r < 0 ? r : cli_output_close(&out, write(out.file, what));
+        return !j->out || (cli_output_open(&out, j->out) == 0 &&
+                           cli_output_close(&out, capo_profile_write(j->profile, out.file)) == 0);
 }
-
-static int write_profile(FILE *f, const void *profile) { return capo_profile_write(profile, f); }
 
 /* Problems of the rules themselves, for example one that can never match. */
 static void add_finding(void *arg, enum capo_finding_level level, uint32_t line, const char *text)
@@ -52,10 +49,10 @@ static void add_finding(void *arg, enum capo_finding_level level, uint32_t line,
                 cli_page_problem(page, "%s", text);
 }
 
-/* Write the files; add a line to @page that names them. */
-static int write_outputs(struct job *j, const struct capo_fit *fit,
-                         const struct capo_profile *profile, struct cli_page *page)
+/* Write the profile; add a line to @page that names it. */
+static int write_outputs(struct job *j, const struct capo_fit *fit, struct cli_page *page)
 {
+        const struct capo_profile *profile = j->profile;
         const char *why =
                 profile->n_rules ? "" : " (nothing measured is faster than NCCL's own choice)";
 
@@ -67,7 +64,7 @@ static int write_outputs(struct job *j, const struct capo_fit *fit,
                                 why = " (the last column says why)";
                 }
         }
-        if (j->out && write_file(j->out, write_profile, profile) < 0)
+        if (!write_profile(j))
                 return CAPO_EXIT_FAIL;
         cli_page_under(page, "%s%s%s%s, %s%s", j->out ? "wrote " : "", j->out ? j->out : "",
                        j->out ? ": " : "", capo_text_plural(profile->n_rules, "rule", NULL),
@@ -113,63 +110,49 @@ static bool two_kinds(const struct capo_fit *fit)
  * status. */
 static int nothing_certain(struct job *j, const char *why)
 {
-        struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
-        int status = CAPO_EXIT_FAIL;
-
         capo_warn("fit: %s", why);
-        if (!profile || fit_provenance_when(profile) < 0)
-                capo_error("fit: no memory");
-        else if (!j->out || write_file(j->out, write_profile, profile) == 0)
-                status = CAPO_EXIT_OK;
-        if (status == CAPO_EXIT_OK && j->form == CLI_FORM_JSON) {
+        if (!write_profile(j))
+                return CAPO_EXIT_FAIL;
+        if (j->form == CLI_FORM_JSON) {
                 puts("{\"rules\": 0, \"series\": []}");
-        } else if (status == CAPO_EXIT_OK && j->form != CLI_FORM_CSV) {
+        } else if (j->form != CLI_FORM_CSV) {
                 struct cli_page *page = fit_page_uncertain(&j->set);
 
                 cli_page_under(page, "0 rules, 0 rows%s%s", j->out ? ": wrote " : "",
                                j->out ? j->out : "");
                 cli_page_print(page, j->form, stdout);
         }
-        return status;
+        return CAPO_EXIT_OK;
 }
 
 /* --model without measurements. Return: an exit status. */
 static int model_alone(struct job *j)
 {
         struct cli_page *page = cli_page_new();
-        struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
-        json_t *list = json_array();
-        int status = CAPO_EXIT_FAIL, r;
+        json_auto_t *list = json_array();
+        const uint32_t *n = &j->profile->n_rules;
+        int r = fit_models_alone(&j->models, &j->options, j->profile, page, list);
+        const char *rules;
 
-        if (!profile || fit_provenance_when(profile) < 0)
-                capo_error("fit: no memory");
-        else if ((r = fit_models_alone(&j->models, &j->options, profile, page, list)) <= 0)
-                status = r == 0 ? CAPO_EXIT_OK : r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
-        if (status == CAPO_EXIT_OK && j->out && profile->n_rules &&
-            write_file(j->out, write_profile, profile) < 0)
-                status = CAPO_EXIT_FAIL;
-        if (status == CAPO_EXIT_OK && j->form >= CLI_FORM_JSON) {
-                status = j->form == CLI_FORM_CSV
-                                 ? cli_json_csv(stdout, json_pack("{s:O}", "pages", list),
-                                                "pages.rows")
-                                 : cli_json_print(stdout, json_incref(list), FIT_JSON);
-        } else if (status == CAPO_EXIT_OK) {
-                const char *rules = capo_text_plural(profile->n_rules, "rule", NULL);
-
-                if (j->out && profile->n_rules)
-                        cli_page_under(page,
-                                       "wrote %s: %s, marked modelled; capo run --allow-modelled "
-                                       "and capo plan --allow-modelled use %s",
-                                       j->out, rules, profile->n_rules == 1 ? "it" : "them");
-                else if (j->out)
-                        cli_page_under(page, "%s: %s not written", rules, j->out);
-                else
-                        cli_page_under(page, "%s%s", rules,
-                                       profile->n_rules ? "; -o FILE writes them" : "");
-                cli_page_print(page, j->form, stdout);
-        }
-        json_decref(list);
-        return status;
+        if (r < 0 || (*n && !write_profile(j)))
+                return r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
+        if (j->form == CLI_FORM_CSV)
+                return cli_json_csv(stdout, json_pack("{s:O}", "pages", list), "pages.rows");
+        if (j->form == CLI_FORM_JSON)
+                return cli_json_print(stdout, json_incref(list), FIT_JSON);
+        rules = capo_text_plural(*n, "rule", NULL);
+        if (j->out && *n)
+                cli_page_under(
+                        page,
+                        "wrote %s: %s, marked modelled; capo run --allow-modelled and capo plan "
+                        "--allow-modelled use %s",
+                        j->out, rules, *n == 1 ? "it" : "them");
+        else if (j->out)
+                cli_page_under(page, "%s: %s not written", rules, j->out);
+        else
+                cli_page_under(page, "%s%s", rules, *n ? "; -o FILE writes them" : "");
+        cli_page_print(page, j->form, stdout);
+        return CAPO_EXIT_OK;
 }
 
 /* Compute the links of the machine that --topo or --platform names; else of the one that capo run recorded
@@ -212,14 +195,16 @@ static int run_fit(void *options, int n, char **words)
 {
         struct job *j = options;
         struct capo_fit *fit = NULL;
-        struct capo_profile *profile = NULL;
         struct cli_page *page = NULL;
         struct capo_fault fault;
         bool unknown = false;
-        int status, n_rules, n_rows, r;
+        int status, r;
 
         if (!n && !j->models.n)
                 return capo_fail(CAPO_EXIT_USAGE, "fit: no input; capo fit --help");
+        j->profile = capo_profile_new(j->name ? j->name : "");
+        capo_fit_memory(j->profile);
+        fit_provenance_when(j->profile);
         if (!n)
                 return model_alone(j);
         if (cli_inputs_unused(&j->inputs))
@@ -251,18 +236,17 @@ static int run_fit(void *options, int n, char **words)
                 capo_warn("left out: %s", fit->faults[i]);
         if (j->out && two_kinds(fit))
                 return CAPO_EXIT_FAIL;
-        profile = capo_profile_new(j->name ? j->name : "");
-        if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 ||
-            fit_provenance(&j->set, fit, profile) < 0)
-                return capo_fail(CAPO_EXIT_FAIL, "fit: no memory");
+        capo_fit_profile(fit, j->profile);
+        fit_provenance(&j->set, fit, j->profile);
         page = fit_page(&j->set, fit, j->all);
-        r = fit_models_measured(&j->models, fit, &j->options, profile, page);
+        r = fit_models_measured(&j->models, fit, &j->options, j->profile, page);
         if (r < 0)
                 return r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
-        if (profile->n_rules && capo_profile_check(profile, add_finding, page) < 0)
-                return capo_fail(CAPO_EXIT_FAIL, "fit: no memory");
-        status = write_outputs(j, fit, profile, page);
-        CLI_FORM_PRINT(j->form, page, fit_json(&j->set, fit, profile), FIT_JSON, "series.points");
+        if (j->profile->n_rules)
+                capo_fit_memory(capo_profile_check(j->profile, add_finding, page) >= 0);
+        status = write_outputs(j, fit, page);
+        CLI_FORM_PRINT(j->form, page, fit_json(&j->set, fit, j->profile), FIT_JSON,
+                       "series.points");
         return status;
 }
 

@@ -110,17 +110,18 @@ static int model_alloc(const char *text, const struct fragment_machine *machine,
         fragment_beyond(machine, &a, &f.model, f.orders.row, &beyond);
         if (profile->n_notes[CAPO_PLATFORM] == 0) {
                 capo_nccl_text((uint32_t)f.model.nccl.version, nccl, sizeof nccl);
-                r = capo_profile_note(profile, CAPO_PROVENANCE, "nccl", nccl) |
-                    capo_profile_note(profile, CAPO_PROVENANCE, "clock", "none: modelled") |
-                    capo_profile_note(
-                            profile, CAPO_PROVENANCE, "source",
-                            "NCCL's cost model on virtual GPUs, corrected by links and hops") |
-                    capo_profile_note(profile, CAPO_PLATFORM, "machine", s.machine);
+                capo_fit_memory(!(
+                        capo_profile_note(profile, CAPO_PROVENANCE, "nccl", nccl) |
+                        capo_profile_note(profile, CAPO_PROVENANCE, "clock", "none: modelled") |
+                        capo_profile_note(
+                                profile, CAPO_PROVENANCE, "source",
+                                "NCCL's cost model on virtual GPUs, corrected by links and hops") |
+                        capo_profile_note(profile, CAPO_PLATFORM, "machine", s.machine)));
         }
         json_array_append_new(list, fit_models_json(&s));
         fit_models_page(page, &s);
         capo_fit_fragment_finish(&f);
-        return r < 0 ? capo_fail(-1, "fit: no memory") : 0;
+        return 0;
 }
 
 int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options,

@@ -418,7 +418,13 @@ void fit_runs(const struct capo_samples *set)
 
 /* The provenance of a profile: tool, date, inputs, certainty. */
 
-int fit_provenance_when(struct capo_profile *profile)
+static void note_of(struct capo_profile *profile, enum capo_section section, const char *key,
+                    const char *text)
+{
+        capo_fit_memory(capo_profile_note(profile, section, key, text) == 0);
+}
+
+void fit_provenance_when(struct capo_profile *profile)
 {
         const char *epoch =
                 getenv("SOURCE_DATE_EPOCH"); /* reproducible files: reproducible-builds.org */
@@ -428,8 +434,8 @@ int fit_provenance_when(struct capo_profile *profile)
 
         if (gmtime_r(&now, &tm))
                 strftime(date, sizeof date, "%Y-%m-%d", &tm);
-        return capo_profile_note(profile, CAPO_PROVENANCE, "tool", "capo fit " CAPO_VERSION) |
-               capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
+        note_of(profile, CAPO_PROVENANCE, "tool", "capo fit " CAPO_VERSION);
+        note_of(profile, CAPO_PROVENANCE, "date", date);
 }
 
 /* The hosts of all series, each once. */
@@ -453,8 +459,8 @@ static void list_hosts(const struct capo_fit *fit, char *all, size_t room)
                 strcpy(all + room - 4, "...");
 }
 
-int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
-                   struct capo_profile *profile)
+void fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
+                    struct capo_profile *profile)
 {
         const struct capo_trial *like =
                 fit->n_series ? &fit->series[0].like : &(struct capo_trial){0};
@@ -472,7 +478,6 @@ int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                 {"driver", like->driver},
                 {"settings", like->settings},
         };
-        int e = fit_provenance_when(profile);
 
         for (size_t i = 0; i < set->n_runs; i++) {
                 const char *slash = strrchr(set->runs[i].source, '/'),
@@ -482,14 +487,14 @@ int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                         capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
         }
         list_hosts(fit, hosts, sizeof hosts);
-        for (size_t i = 0; i < N_ELEMENTS(notes); i++)
-                e |= !notes[i].text ? capo_profile_note_number(profile, CAPO_PROVENANCE,
-                                                               notes[i].key, (double)fit->n_samples)
-                     : *notes[i].text || notes[i].text == sources
-                             ? capo_profile_note(profile, CAPO_PROVENANCE, notes[i].key,
-                                                 notes[i].text)
-                             : 0;
+        for (size_t i = 0; i < N_ELEMENTS(notes); i++) {
+                if (!notes[i].text)
+                        capo_fit_memory(capo_profile_note_number(profile, CAPO_PROVENANCE,
+                                                                 notes[i].key,
+                                                                 (double)fit->n_samples) == 0);
+                else if (*notes[i].text || notes[i].text == sources)
+                        note_of(profile, CAPO_PROVENANCE, notes[i].key, notes[i].text);
+        }
         if (like->gpu[0])
-                e |= capo_profile_note(profile, CAPO_PLATFORM, "gpu", like->gpu);
-        return e;
+                note_of(profile, CAPO_PLATFORM, "gpu", like->gpu);
 }

@@ -26,10 +26,8 @@ json_t *fit_json(const struct capo_samples *set, const struct capo_fit *fit,
 /** fit_page_range() - "4 MiB - 8 MiB", "4 MiB": returns @text. */
 const char *fit_page_range(uint64_t first, uint64_t last, char text[40]);
 
-/** fit_provenance_when() - set tool and date of @profile. Return: 0; negative errno. */
-int fit_provenance_when(struct capo_profile *profile);
-
-/** fit_provenance() - the same, and what in @set the rules were made from. Return: 0; negative
- * errno. */
-int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
-                   struct capo_profile *profile);
+/** fit_provenance_when() - set tool and date of @profile; fit_provenance() - and what in @set the rules
+ * were made from. */
+void fit_provenance_when(struct capo_profile *profile);
+void fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
+                    struct capo_profile *profile);

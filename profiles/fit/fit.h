@@ -8,7 +8,9 @@
  */
 #pragma once
 
+#include "capo/msg.h"
 #include "capo/profile.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_links.h"
 #include "profiles/import/import.h"
 
@@ -194,11 +196,18 @@ static inline bool capo_fit_writable(const struct capo_fit_candidate *c)
         return c->algo && c->proto && c->channels <= CAPO_CHANNELS_MAX;
 }
 
+/** capo_fit_memory() - the end of the program unless @enough: what a profile keeps fails for nothing
+ * else. */
+static inline void capo_fit_memory(bool enough)
+{
+        if (enough)
+                return;
+        capo_error("fit: no memory");
+        exit(xalloc_status);
+}
+
 /** capo_fit_profile() - convert a fit to a profile
  *
  * Adds one rule per allocation class with a row to write. If layout and node count are not known, its
- * condition is only the number of ranks. *@n_rules, *@n_rows: written, without rows left to NCCL.
- *
- * Return: 0; -ENOMEM. */
-int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules,
-                     int *n_rows);
+ * condition is only the number of ranks. */
+void capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile);

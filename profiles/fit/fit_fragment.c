@@ -62,39 +62,35 @@ static struct capo_fit_decision decide_row(const struct fragment_model *f, size_
 
 /* A rule with the rows that choose something; none where there are none. @layout, @trays, @class_name: its
  * conditions; "": none. */
-static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a, const char *layout,
-                      const char *trays, const char *class_name,
-                      const struct capo_fit_decision *decided, struct capo_profile *profile)
+static void write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a, const char *layout,
+                       const char *trays, const char *class_name,
+                       const struct capo_fit_decision *decided, struct capo_profile *profile)
 {
         const struct fragment_model *m = &f->model;
         uint32_t minor = (uint32_t)m->nccl.version / 100 * 100;
         struct capo_rule *rule;
         bool any = false;
-        int r = 0;
 
         for (size_t i = 0; i < m->nccl.n_rows; i++)
                 any |= decided[i].choice;
         if (!any)
-                return 0;
+                return;
         f->line = f->line < 0 ? (int)profile->n_rules : f->line;
         f->n_rules++;
         rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
-        if (!rule)
-                return -ENOMEM;
+        capo_fit_memory(rule);
         rule->when.ranks = (struct capo_range){a->n_ranks, a->n_ranks};
         rule->when.nodes = (struct capo_range){m->n_nodes, m->n_nodes};
         rule->when.nccl = (struct capo_range){minor, minor + 99};
         rule->when.trays = *trays ? capo_profile_keep(profile, trays) : NULL;
         rule->when.layout = *layout ? capo_profile_keep(profile, layout) : NULL;
         rule->when.class_name = *class_name ? capo_profile_keep(profile, class_name) : NULL;
-        for (size_t i = 0, k; i < m->nccl.n_rows && r >= 0; i = k) {
+        for (size_t i = 0, k; i < m->nccl.n_rows; i = k) {
                 for (k = i; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll; k++)
                         ;
-                r = capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &decided[i], (int)(k - i),
-                                           true);
-                f->n_rows += r > 0 ? r : 0;
+                f->n_rows += capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &decided[i],
+                                                    (int)(k - i), true);
         }
-        return r < 0 ? r : 0;
 }
 
 /* The decisions for every order of the nodes, one order after the other. */
@@ -117,14 +113,13 @@ static int decide_order(void *user, const struct fragment_order *order)
 }
 
 /* One rule, if all orders have the same choices: with the least gain. Else one for each that has any. */
-static int write_orders(struct capo_fit_fragment *f, const struct capo_alloc *a,
-                        const struct deciding *d, struct capo_profile *profile)
+static void write_orders(struct capo_fit_fragment *f, const struct capo_alloc *a,
+                         const struct deciding *d, struct capo_profile *profile)
 {
         size_t rows = f->model.nccl.n_rows;
         bool alike = !f->by_class;
         struct capo_layout any;
         char text[CAPO_LAYOUT_TEXT];
-        int r = 0;
 
         for (size_t i = 0; i < rows * (size_t)d->n && alike; i++)
                 alike = d->decided[i].choice == d->decided[i % rows].choice;
@@ -140,12 +135,11 @@ static int write_orders(struct capo_fit_fragment *f, const struct capo_alloc *a,
         any = capo_layout_in_any_order(&any);
         capo_layout_print(&any, text, sizeof text);
         if (alike)
-                return write_rule(f, a, *f->layout ? text : "", "", "", d->decided, profile);
-        for (int k = 0; k < d->n && r == 0; k++)
-                r = write_rule(f, a, *f->layout ? f->orders.v[k].layout : "", "",
-                               f->by_class ? f->orders.v[k].class_name : "",
-                               d->decided + (size_t)k * rows, profile);
-        return r;
+                write_rule(f, a, *f->layout ? text : "", "", "", d->decided, profile);
+        for (int k = 0; k < d->n && !alike; k++)
+                write_rule(f, a, *f->layout ? f->orders.v[k].layout : "", "",
+                           f->by_class ? f->orders.v[k].class_name : "",
+                           d->decided + (size_t)k * rows, profile);
 }
 
 static int ask_model(const struct fragment_machine *m, const struct capo_alloc *a,
@@ -199,10 +193,10 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
         for (size_t i = 0; i < out->model.nccl.n_rows && r == 0; i++)
                 out->decided[i] = decide_row(&out->model, i, d.margin);
         if (r == 0 && profile && a->any_order && d.n && !*out->trays)
-                r = write_orders(out, a, &d, profile);
+                write_orders(out, a, &d, profile);
         else if (r == 0 && profile)
-                r = write_rule(out, a, out->layout, out->trays, out->by_class ? out->class : "",
-                               out->decided, profile);
+                write_rule(out, a, out->layout, out->trays, out->by_class ? out->class : "",
+                           out->decided, profile);
         if (r < 0) {
                 capo_fit_fragment_finish(out);
                 capo_why(r, why, room, "%s", strerror(-r));

@@ -109,7 +109,7 @@ int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
 {
         struct capo_row row = {.coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN},
                         leave = row;
-        int written = 0, any = 0, e = 0;
+        int written = 0, any = 0;
 
         for (int p = 0; p < n; p++)
                 any |= d[p].choice;
@@ -117,8 +117,8 @@ int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
                 return 0;
         leave.upto = d[0].bytes - 1; /* nothing is claimed below the smallest size */
         if (d[0].choice && leave.upto)
-                e = capo_profile_row(profile, &leave);
-        for (int p = 0; p < n && e == 0; p++) {
+                capo_fit_memory(capo_profile_row(profile, &leave) == 0);
+        for (int p = 0; p < n; p++) {
                 if (p + 1 < n && d[p + 1].choice == d[p].choice)
                         continue;
                 row.algo = d[p].choice >> 4;
@@ -129,27 +129,26 @@ int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
                            : d[p].choice && !open_end ? d[p].bytes
                                                       : UINT64_MAX;
                 written += d[p].choice > 0;
-                e = capo_profile_row(profile, &row);
+                capo_fit_memory(capo_profile_row(profile, &row) == 0);
         }
         leave.upto = UINT64_MAX;
-        if (d[n - 1].choice && !open_end && e == 0)
-                e = capo_profile_row(profile, &leave);
-        return e < 0 ? e : written;
+        if (d[n - 1].choice && !open_end)
+                capo_fit_memory(capo_profile_row(profile, &leave) == 0);
+        return written;
 }
 
 /* Add the rule of one collective; none if it has no rows. */
-static int write_rule(const struct capo_fit_series *s, const struct capo_plan_answer *here,
-                      const struct capo_plan_answer *there, double margin,
-                      const struct capo_layout *wanted, const char *layout,
-                      struct capo_profile *profile, struct capo_fit_modelled *out)
+static void write_rule(const struct capo_fit_series *s, const struct capo_plan_answer *here,
+                       const struct capo_plan_answer *there, double margin,
+                       const struct capo_layout *wanted, const char *layout,
+                       struct capo_profile *profile, struct capo_fit_modelled *out)
 {
         uint32_t minor = s->like.nccl - s->like.nccl % 100;
         struct capo_fit_decision d[MAX_SIZES];
         int n = (int)(there->n_rows < here->n_rows ? there->n_rows : here->n_rows), r;
         struct capo_rule *rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
 
-        if (!rule)
-                return -ENOMEM;
+        capo_fit_memory(rule);
         rule->when.ranks = (struct capo_range){wanted->n_ranks, wanted->n_ranks};
         rule->when.nodes = (struct capo_range){wanted->n_nodes, wanted->n_nodes};
         if (wanted->n_nodes > 1)
@@ -163,9 +162,8 @@ static int write_rule(const struct capo_fit_series *s, const struct capo_plan_an
         }
         out->n_sizes += n;
         r = capo_fit_modelled_rows(profile, capo_coll_of_call(s->call), d, n, false);
-        out->n_rows += r > 0 ? r : 0;
+        out->n_rows += r;
         profile->n_rules -= r == 0;
-        return r < 0 ? r : 0;
 }
 
 int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *machine,
@@ -204,7 +202,7 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                 if (e == 0) {
                         used++;
                         capo_fit_class_text(&s->like, out->from, sizeof out->from);
-                        e = write_rule(s, &here, &there, margin, &wanted, canonical, profile, out);
+                        write_rule(s, &here, &there, margin, &wanted, canonical, profile, out);
                 }
                 capo_plan_answer_finish(&here);
                 capo_plan_answer_finish(&there);

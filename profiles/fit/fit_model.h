@@ -49,7 +49,7 @@ struct capo_fit_decision {
  * last rule
  * @open_end: the last decision applies to all larger sizes too
  *
- * Return: number of rows with a choice; 0: nothing was written; errors of capo_profile_row(). */
+ * Return: number of rows with a choice; 0: nothing was written. */
 int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
                            const struct capo_fit_decision *d, int n, bool open_end);
 

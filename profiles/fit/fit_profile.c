@@ -178,9 +178,9 @@ static int agree_rows(const struct capo_fit_series **v, int n, struct capo_row *
         return chosen ? n_rows : 0;
 }
 
-/* A rule over the numbers of nodes from v[0] to v[n - 1], if all agree. Return: 1, with rows; 0. */
-static int add_region(const struct capo_fit *fit, const struct capo_fit_series **v, int n,
-                      struct capo_profile *profile, int *n_rows)
+/* Add a rule over the numbers of nodes from v[0] to v[n - 1], if all agree. Return: do they? */
+static bool add_region(const struct capo_fit *fit, const struct capo_fit_series **v, int n,
+                       struct capo_profile *profile)
 {
         const struct capo_trial *last = &v[n - 1]->like;
         const double each = ranks_each(last);
@@ -196,9 +196,10 @@ static int add_region(const struct capo_fit *fit, const struct capo_fit_series *
         capo_append(measured, sizeof measured, " nodes");
         rows = xmalloc((size_t)room * sizeof *rows);
         found = agree_rows(v, n, rows);
-        rule = found ? capo_profile_rule(profile, CAPO_BASIS_MEASURED) : NULL;
-        if (!rule)
-                return 0;
+        if (!found)
+                return false;
+        rule = capo_profile_rule(profile, CAPO_BASIS_MEASURED);
+        capo_fit_memory(rule);
         set_when(fit, &v[0]->like, profile, &rule->when);
         rule->when.nodes.max = last->n_nodes;
         rule->when.ranks.max = last->n_ranks;
@@ -206,62 +207,48 @@ static int add_region(const struct capo_fit *fit, const struct capo_fit_series *
         rule->when.layout = capo_profile_keep(profile, "even");
         for (int i = 0; i < found; i++) {
                 rows[i].measured = rows[i].algo ? measured : NULL;
-                *n_rows += rows[i].algo > 0;
-                capo_profile_row(profile, &rows[i]);
+                capo_fit_memory(capo_profile_row(profile, &rows[i]) == 0);
         }
-        return 1;
+        return true;
 }
 
 /* Each range of three measured numbers of nodes or more, the longest first. */
-static int add_regions(const struct capo_fit *fit, struct capo_profile *profile, int *n_rows)
+static void add_regions(const struct capo_fit *fit, struct capo_profile *profile)
 {
         const struct capo_fit_series *v[REGION];
         _cleanup_free_ bool *inside = xcalloc((size_t)fit->n_series + 1, sizeof *inside);
-        int n_rules = 0;
 
         for (int i = 0; i < fit->n_series; i++) {
                 int n = inside[i] ? 0 : find_region(fit, i, v);
 
-                while (n >= 3 && !add_region(fit, v, n, profile, n_rows))
+                while (n >= 3 && !add_region(fit, v, n, profile))
                         n--;
                 for (int k = 0; n >= 3 && k < n - 1; k++)
                         inside[v[k] - fit->series] = true;
-                n_rules += n >= 3;
         }
-        return n_rules;
 }
 
-int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules,
-                     int *n_rows)
+void capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile)
 {
-        *n_rules = *n_rows = 0;
-        for (int i = 0, k; i < fit->n_series; i = k) {
-                struct capo_rule *rule = NULL;
+        const struct capo_fit_series *last = NULL; /* with a row to write; of the last rule */
 
-                for (k = i; k < fit->n_series &&
-                            !capo_trial_order(&fit->series[k].like, &fit->series[i].like);
-                     k++) {
-                        const struct capo_fit_series *s = &fit->series[k];
+        for (int i = 0; i < fit->n_series; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
 
-                        if (s->n_rows < 2)
-                                continue;
-                        if (!rule) {
-                                rule = capo_profile_rule(profile, CAPO_BASIS_MEASURED);
-                                if (!rule)
-                                        return -ENOMEM;
-                                set_when(fit, &s->like, profile, &rule->when);
-                                ++*n_rules;
-                        }
-                        for (int r = 0; r < s->n_rows; r++) {
-                                struct capo_row row = make_row(s, &s->rows[r]);
-                                int e = capo_profile_row(profile, &row);
+                if (s->n_rows < 2)
+                        continue;
+                if (!last || capo_trial_order(&s->like, &last->like)) {
+                        struct capo_rule *rule = capo_profile_rule(profile, CAPO_BASIS_MEASURED);
 
-                                *n_rows += row.algo > 0;
-                                if (e < 0)
-                                        return e;
-                        }
+                        capo_fit_memory(rule);
+                        set_when(fit, &s->like, profile, &rule->when);
+                }
+                last = s;
+                for (int r = 0; r < s->n_rows; r++) {
+                        struct capo_row row = make_row(s, &s->rows[r]);
+
+                        capo_fit_memory(capo_profile_row(profile, &row) == 0);
                 }
         }
-        *n_rules += add_regions(fit, profile, n_rows);
-        return 0;
+        add_regions(fit, profile);
 }

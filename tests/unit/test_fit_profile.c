@@ -46,12 +46,13 @@ static struct capo_profile *write_rules(struct capo_fit_series *s, int n, int n_
 {
         struct capo_fit fit = {.series = s, .n_series = n};
         struct capo_profile *p = capo_profile_new("x");
-        int rules, written;
+        int written = 0;
 
-        cr_assert_eq(capo_fit_profile(&fit, p, &rules, &written), 0);
-        cr_expect_eq(rules, n_rules, "%d rules", rules);
+        capo_fit_profile(&fit, p);
+        for (uint32_t i = 0; i < p->n_rows; i++)
+                written += p->rows[i].algo > 0;
         cr_expect_eq(written, n_rows, "%d rows", written);
-        cr_assert_eq(p->n_rules, (size_t)n_rules);
+        cr_assert_eq(p->n_rules, (size_t)n_rules, "%u rules", p->n_rules);
         return p;
 }
 
