@@ -49,13 +49,14 @@ static void say_pack(const struct capo_pack_event *event, void *arg)
         }
 }
 
-/* Return: 0, also when something failed that was said; an exit status. */
-static int pack_folder(struct pack *pack, const char *folder)
+/* One folder; with --undo a file. Return: 0, also when something failed that was said; an exit status. */
+static int pack_one(struct pack *pack, const char *path)
 {
-        int r = capo_pack_folder(folder, pack->all, pack->list, say_pack, pack);
+        int r = pack->undo ? capo_pack_undo(path, say_pack, pack)
+                           : capo_pack_folder(path, pack->all, pack->list, say_pack, pack);
 
         return r < 0 && !pack->n_failed
-                       ? capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", folder, strerror(-r))
+                       ? capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", path, strerror(-r))
                        : 0;
 }
 
@@ -68,7 +69,7 @@ static int is_folder(const struct dirent *entry)
 static int pack_jobs(struct pack *pack, const char *folder)
 {
         struct dirent **entries = NULL;
-        int r = pack_folder(pack, folder), n = scandir(folder, &entries, is_folder, alphasort);
+        int r = pack_one(pack, folder), n = scandir(folder, &entries, is_folder, alphasort);
 
         for (int i = 0; i < n; i++) {
                 char path[PATH_MAX];
@@ -78,7 +79,7 @@ static int pack_jobs(struct pack *pack, const char *folder)
                     snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name) <
                             (int)sizeof path &&
                     stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-                        r = pack_folder(pack, path);
+                        r = pack_one(pack, path);
                 free(entries[i]);
         }
         free(entries);
@@ -100,15 +101,9 @@ static int pack_run(void *options, int n, char **words)
                         return capo_fail(CAPO_EXIT_FAIL, "pack: %s: expected %s", words[i],
                                          pack->undo ? "a file *" CAPO_PACK_SUFFIX
                                                     : "a folder of logs");
-                if (!pack->undo) {
-                        r = pack_jobs(pack, words[i]);
-                        if (r)
-                                return r;
-                        continue;
-                }
-                r = capo_pack_undo(words[i], say_pack, pack);
-                if (r < 0 && !pack->n_failed)
-                        return capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", words[i], strerror(-r));
+                r = (pack->undo ? pack_one : pack_jobs)(pack, words[i]);
+                if (r)
+                        return r;
         }
         if (pack->n_left && !pack->list)
                 printf("%u log%s stay%s as %s: capo pack --list says why\n", pack->n_left,

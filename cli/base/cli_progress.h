@@ -13,8 +13,5 @@
  */
 void cli_progress(const char *what, uint64_t done, uint64_t of);
 
-/** cli_progress_percent() - the same as a percentage: "WHAT 31 %". */
-void cli_progress_percent(const char *what, uint64_t done, uint64_t of);
-
 /** cli_progress_end() - remove the line. Call it before anything else is printed. */
 void cli_progress_end(void);

@@ -6,6 +6,7 @@
 #include "cli/base/cli_recorded.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_paths.h"
+#include "core/base/among.h"
 #include "core/base/others_file.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
@@ -92,37 +93,31 @@ static void search_folder(struct search *s, const char *folder, const struct cap
         free(names);
 }
 
-static void folder_of(const char *log, char *folder, size_t room)
-{
-        size_t n = capo_log_folder_size(log);
-
-        snprintf(folder, room, "%.*s", n ? (int)n : 1, n || *log == '/' ? log : ".");
-}
-
 int cli_recorded_topology(const struct capo_job *job, char *path, size_t room)
 {
-        struct search s = {.path = path, .room = room, .result = -ENOENT};
-        char folder[PATH_MAX];
+        const char *log = job->n_processes ? job->processes[0].path : "";
 
-        folder_of(job->n_processes ? job->processes[0].path : "", folder, sizeof folder);
-        search_folder(&s, folder, job);
-        capo_topology_free(s.first);
-        return s.result;
+        return cli_recorded_beside(&log, 1, job, path, room);
 }
 
-int cli_recorded_beside(const char *const *paths, size_t n, char *path, size_t room)
+int cli_recorded_beside(const char *const *paths, size_t n, const struct capo_job *job, char *path,
+                        size_t room)
 {
         struct search s = {.path = path, .room = room, .result = -ENOENT};
         char folder[PATH_MAX], before[PATH_MAX] = "";
         struct stat st;
 
         for (size_t i = 0; i < n; i++) {
-                if (!stat(paths[i], &st) && S_ISDIR(st.st_mode))
-                        snprintf(folder, sizeof folder, "%s", paths[i]);
-                else
-                        folder_of(paths[i], folder, sizeof folder);
+                const char *of = paths[i];
+                size_t length = capo_log_folder_size(of);
+
+                if (!stat(of, &st) && S_ISDIR(st.st_mode))
+                        length = strlen(of);
+                else if (!length)
+                        of = *of == '/' ? "/" : ".";
+                snprintf(folder, sizeof folder, "%.*s", length ? (int)length : 1, of);
                 if (strcmp(folder, before))
-                        search_folder(&s, folder, NULL);
+                        search_folder(&s, folder, job);
                 strcpy(before, folder);
         }
         capo_topology_free(s.first);
@@ -142,13 +137,11 @@ static const char *gpu_info(const struct capo_job *job, const struct capo_job_me
 /* Are two ranks on one GPU of a node? Only MIG slices may be. */
 static bool has_shared_gpu(const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
 {
-        for (uint32_t i = 1; i < n; i++) {
-                for (uint32_t k = 0; k < i; k++) {
-                        if (gpus[i].node == gpus[k].node && gpus[i].dev == gpus[k].dev &&
-                            !(slices[i] && slices[k]))
-                                return true;
-                }
-        }
+        for (uint32_t i = 1; i < n; i++)
+                if (ANY_OF(g, gpus, i,
+                           g->node == gpus[i].node && g->dev == gpus[i].dev &&
+                                   !(slices[i] && slices[g - gpus])))
+                        return true;
         return false;
 }
 
@@ -162,8 +155,7 @@ int cli_recorded_gpus(const struct capo_job *job, uint32_t comm, const struct ca
         if (c->n_members != (uint32_t)c->n_ranks)
                 return capo_why(-ENOENT, why, room, "%s: %u of %d logs", c->name, c->n_members,
                                 c->n_ranks);
-        for (uint32_t i = 0; i <= job->n_nodes; i++)
-                node_of[i] = -1;
+        memset(node_of, -1, sizeof *node_of * (job->n_nodes + 1));
         for (uint32_t i = 0; i < c->n_members; i++) {
                 const char *busid = gpu_info(job, &c->members[i], CAPO_INFO_GPU_BUSID);
                 int gpu = busid ? capo_topology_gpu_by_busid(t, busid) : -1;

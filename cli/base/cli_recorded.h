@@ -6,15 +6,17 @@
 #include "profiles/machine/topology.h"
 #include "profiles/plan/plan.h"
 
-/** cli_recorded_topology() - find a topology file beside the job's logs that has all its GPUs.
+/** cli_recorded_beside() - find a topology file beside logs
+ * @paths: logs or their folders; the topology files there must be alike
+ * @job: the file must have all its GPUs; NULL: that is not checked
+ *
  * Return: 0 with @path; -ENOENT: none; -EXDEV: the recorded machines differ, so one file does not
  * describe all. */
-int cli_recorded_topology(const struct capo_job *job, char *path, size_t room);
+int cli_recorded_beside(const char *const *paths, size_t n, const struct capo_job *job, char *path,
+                        size_t room);
 
-/** cli_recorded_beside() - the same without a loaded job
- * @paths: logs or their folders; the topology files there must be alike, and GPUs are not checked
- */
-int cli_recorded_beside(const char *const *paths, size_t n, char *path, size_t room);
+/** cli_recorded_topology() - the same beside the logs of @job. */
+int cli_recorded_topology(const struct capo_job *job, char *path, size_t room);
 
 /** cli_recorded_gpus() - find the GPU of @t for each rank of communicator @comm
  * @gpus: room for its members; nodes are numbered in order of appearance

@@ -28,7 +28,7 @@ struct job {
 
 static void show_fit_progress(const char *what, double done, void *user)
 {
-        cli_progress_percent(what, (uint64_t)(1e6 * done), 1000000);
+        cli_progress(what, (uint64_t)(100 * done), 100);
 }
 
 /* Write the profile, if it has a place. Return: false: an error, printed. */
@@ -169,7 +169,7 @@ static int load_links(struct job *j)
         for (size_t i = 0; i < j->set.n_runs; i++)
                 sources[i] = j->set.runs[i].source;
         if (!j->models.topo && !j->models.platform &&
-            cli_recorded_beside(sources, j->set.n_runs, path, sizeof path) == 0) {
+            cli_recorded_beside(sources, j->set.n_runs, NULL, path, sizeof path) == 0) {
                 j->models.topo = path;
                 recorded = true;
         }
