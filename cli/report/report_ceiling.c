@@ -9,6 +9,7 @@
 #include "cli/base/cli_recorded.h"
 #include "cli/report/cmd_report.h"
 #include "cli/report/report_advice.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
@@ -23,14 +24,13 @@
 static int nic_at(const struct capo_topology *t, const char *address)
 {
         char busid[CAPO_BUSID_ROOM];
+        const struct capo_topology_nic *nic;
 
         if (capo_busid_canonical(address, busid) < 0)
                 return -1;
-        for (size_t k = 0; k < t->n_nics; k++) {
-                if (t->nics[k].pci >= 0 && !strcmp(t->pcis[t->nics[k].pci].busid, busid))
-                        return (int)k;
-        }
-        return -1;
+        nic = FIRST_OF(of, t->nics, t->n_nics,
+                       of->pci >= 0 && !strcmp(t->pcis[of->pci].busid, busid));
+        return nic ? (int)(nic - t->nics) : -1;
 }
 
 /* @used: by NIC: did any rank on this link's node use it? */

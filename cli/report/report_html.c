@@ -4,7 +4,6 @@
 
 #include "analysis/timeline/timeline.h"
 #include "cli/report/report_page.h"
-#include "core/base/markup.h"
 
 /* The time line of the HTML page. Shares of equal parts of time are written as letters with 64
  * values and drawn on a canvas by a script: there are too many ranks and parts for HTML elements.
@@ -30,9 +29,7 @@ static void put_rank(const struct capo_page *r, const struct capo_timeline *t,
                 snprintf(name, sizeof name, "rank %d  %.300s", p->rank, p->host);
         else
                 snprintf(name, sizeof name, "%.300s pid %u", p->host, p->header.pid);
-        fputs("<i data-n=\"", out);
-        capo_markup_text(out, name);
-        fputs("\" data-b=\"", out);
+        cli_html_text(out, "<i data-n=\"", name, "\" data-b=\"");
         put_shares(rank->busy, t->n_parts, out);
         fputs("\" data-w=\"", out);
         put_shares(rank->waiting, t->n_parts, out);

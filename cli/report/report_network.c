@@ -4,6 +4,7 @@
 #include "analysis/report/job_judge.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
+#include "core/base/among.h"
 #include "core/log/fabric_kinds.h"
 #include "core/log/info.h"
 
@@ -221,11 +222,7 @@ static void add_links(const struct capo_page *r, struct cli_page *page)
 /* Are all received bytes exact? Otherwise some are counted by the size of posted buffers. */
 static bool is_received_exact(const struct capo_fabric_job *f)
 {
-        bool exact = true;
-
-        for (size_t i = 0; i < f->n_links; i++)
-                exact &= f->links[i].received_exact || !f->links[i].domain->n.blind;
-        return exact;
+        return ALL_OF(l, f->links, f->n_links, l->received_exact || !l->domain->n.blind);
 }
 
 #define SHARE_FIELDS(F)                                                                            \
@@ -290,11 +287,9 @@ static void add_shares(const struct capo_page *r, struct cli_page *page)
 {
         const struct capo_fabric_job *f = r->fabric;
         struct cli_section *s = cli_page_entity(page, "NETWORK BY CALL", &traffic);
-        bool any = false;
 
-        for (size_t i = 0; i < f->n_shares; i++)
-                any |= f->shares[i].comm != CAPO_NO_COMM && !capo_page_share_empty(&f->shares[i]);
-        if (!any)
+        if (!ANY_OF(share, f->shares, f->n_shares,
+                    share->comm != CAPO_NO_COMM && !capo_page_share_empty(share)))
                 return;
         cli_section_of(s, "over all ranks, by time");
         s->how =

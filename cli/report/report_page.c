@@ -9,6 +9,7 @@
 #include "cli/report/report_experts.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
+#include "core/base/among.h"
 #include "core/log/info.h"
 
 /* ALLOCATION: what an uneven or reduced one can reach, what the job reached, what as many GPUs in
@@ -116,11 +117,7 @@ enum { SITES_SHOWN = 5, HINTS_SHOWN = 4 };
 /* Is the end of a log missing? */
 static bool is_cut(const struct capo_job *job)
 {
-        bool cut = false;
-
-        for (uint32_t i = 0; i < job->n_processes; i++)
-                cut |= job->processes[i].health.cut_bytes > 0;
-        return cut;
+        return ANY_OF(p, job->processes, job->n_processes, p->health.cut_bytes > 0);
 }
 
 /* The job's layout is that of its largest communicator. If nodes have none in common, they are only
@@ -320,19 +317,6 @@ static void add_facts(const struct capo_page *r, struct cli_page *page)
                 add_creation(r, page);
 }
 
-/* The host does not know which tokens go where. */
-static void note_upper_bound(const struct capo_page *r, struct cli_page *page,
-                             struct cli_section *s)
-{
-        uint32_t i = 0;
-
-        while (i < r->rows.n && !capo_call_sized_by_rank(r->rows.row[i].row.call))
-                i++;
-        if (i < r->rows.n)
-                cli_section_note(page, s,
-                                 "EpDispatch, EpCombine, Reshard: size and bandwidth at most");
-}
-
 /* Which GPU clocks were used, and for how many of those rows' calls. */
 static void note_gpu_times(const struct capo_page *r, struct cli_page *page, struct cli_section *s)
 {
@@ -461,7 +445,10 @@ struct cli_page *report_page(const struct capo_page *r)
                 cli_page_problem(page, "%s", r->problems[i].text);
         rows = report_rows(r, page);
         note_gpu_times(r, page, rows);
-        note_upper_bound(r, page, rows);
+        if (ANY_OF(row, r->rows.row, r->rows.n, capo_call_sized_by_rank(row->row.call)))
+                /* the host does not know which tokens go where */
+                cli_section_note(page, rows,
+                                 "EpDispatch, EpCombine, Reshard: size and bandwidth at most");
         report_allocation(r, page);
         report_ceiling_rows(r, page);
         add_other_calls(r, page);

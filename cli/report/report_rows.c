@@ -4,23 +4,11 @@
 #include "analysis/report/job_judge.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
+#include "core/base/among.h"
 
 enum { ROWS_SHOWN = 8, ROWS_COMPARED = 2000 };
 
 /* ---- sizes ---- */
-
-/* "1.602 MiB" */
-static char *fine_size(uint64_t bytes, int decimals, char *text, size_t room)
-{
-        static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-        double v = (double)bytes;
-        unsigned unit = 0;
-
-        for (; v >= 1024 && unit + 1 < N_ELEMENTS(units); v /= 1024)
-                unit++;
-        snprintf(text, room, "%.*f %s", unit ? decimals : 0, v, units[unit]);
-        return text;
-}
 
 static char *exact_size(const struct capo_page_row *row, char *text, size_t room)
 {
@@ -35,33 +23,37 @@ static char *exact_size(const struct capo_page_row *row, char *text, size_t room
         return text;
 }
 
+/* "1.602 MiB" */
 static char *size_at(const struct capo_page_row *row, int decimals, char *text, size_t room)
 {
+        static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+        double v = (double)row->row.bytes;
+        unsigned unit = 0;
+
         if (decimals < 2 || row->row.bytes != row->bytes_max)
                 return capo_page_size(row, text, room);
-        return fine_size(row->row.bytes, decimals, text, room);
+        for (; v >= 1024 && unit + 1 < N_ELEMENTS(units); v /= 1024)
+                unit++;
+        snprintf(text, room, "%.*f %s", unit ? decimals : 0, v, units[unit]);
+        return text;
 }
 
 char *report_size(const struct capo_page *r, const struct capo_page_row *row, char *text,
                   size_t room)
 {
         const struct capo_page_rows *rows = &r->rows;
-        int decimals = 1;
 
-        if (r->bytes)
-                return exact_size(row, text, room);
-        for (uint32_t i = 0; i < rows->n && rows->n <= ROWS_COMPARED && decimals < 5; i++) {
-                const struct capo_page_row *other = &rows->row[i];
-                char same[64];
-
-                if (other->row.bytes == row->row.bytes || other->row.comm != row->row.comm ||
-                    other->row.call != row->row.call)
-                        continue;
-                while (decimals < 5 && !strcmp(size_at(other, decimals, same, sizeof same),
-                                               size_at(row, decimals, text, room)))
-                        decimals++;
+        for (int decimals = r->bytes ? 5 : 1; decimals < 5; decimals++) {
+                size_at(row, decimals, text, room);
+                if (rows->n > ROWS_COMPARED ||
+                    !ANY_OF(other, rows->row, rows->n,
+                            other->row.bytes != row->row.bytes &&
+                                    other->row.comm == row->row.comm &&
+                                    other->row.call == row->row.call &&
+                                    !strcmp(size_at(other, decimals, (char[64]){0}, 64), text)))
+                        return text;
         }
-        return decimals < 5 ? size_at(row, decimals, text, room) : exact_size(row, text, room);
+        return exact_size(row, text, room);
 }
 
 /* ---- the fields of a row ---- */
@@ -185,16 +177,10 @@ void report_csv(const struct capo_page *r, FILE *out)
 /* Did all logs end properly? */
 static bool is_whole(const struct capo_job *job, bool *running)
 {
-        bool whole = true;
-
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_job_process *p = &job->processes[i];
-
-                *running |= capo_process_alive(p);
-                whole &= capo_process_ended(job, p) && !p->health.cut_bytes &&
-                         !p->health.n_damages && !p->read_error;
-        }
-        return whole;
+        *running = ANY_OF(p, job->processes, job->n_processes, capo_process_alive(p));
+        return ALL_OF(p, job->processes, job->n_processes,
+                      capo_process_ended(job, p) && !p->health.cut_bytes && !p->health.n_damages &&
+                              !p->read_error);
 }
 
 struct cli_section *report_rows(const struct capo_page *r, struct cli_page *page)
