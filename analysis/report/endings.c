@@ -4,6 +4,7 @@
  * that (SIGSTOP, a machine that hung), nothing shows it, so the page says when it was last alive,
  * not when it ended. If that memory was not recovered, only the last checkpoint is known. */
 #include "analysis/report/page_kinds.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -56,14 +57,10 @@ static void read_unfinished(struct ending *e)
 /* Index in job->comms of the process's communicator @id. */
 static uint32_t comm_of(const struct capo_page *r, const struct capo_job_process *p, unsigned id)
 {
-        for (uint32_t i = 0; id && i < r->job->n_comms; i++) {
-                for (uint32_t k = 0; k < r->job->comms[i].n_members; k++) {
-                        const struct capo_job_member *m = &r->job->comms[i].members[k];
-
-                        if (&r->job->processes[m->process] == p && m->id == id)
-                                return i;
-                }
-        }
+        for (uint32_t i = 0; id && i < r->job->n_comms; i++)
+                if (ANY_OF(m, r->job->comms[i].members, r->job->comms[i].n_members,
+                           m->id == id && &r->job->processes[m->process] == p))
+                        return i;
         return CAPO_NO_COMM;
 }
 
@@ -86,26 +83,13 @@ static double after_start(const struct capo_page *r, const struct ending *e)
         return e->real_ns > r->job->t_begin_ns ? (double)(e->real_ns - r->job->t_begin_ns) : 0;
 }
 
-/* "4.2 s after the start (17:12:03)". */
-static const char *format_time(const struct capo_page *r, const struct ending *e, char text[96])
-{
-        snprintf(text, 96, "%s after the start (%s)", TEXT_TIME(after_start(r, e)),
-                 TEXT_WHEN(e->real_ns, "%H:%M:%S"));
-        return text;
-}
-
-static bool on_gpu(const struct capo_job_call *c)
-{
-        return capo_call_kind(c->call) != CAPO_KIND_OTHER;
-}
-
 /* What is known about the last call on the GPU. */
 static const char *gpu_part(const struct capo_page *r, const struct ending *e, char text[320])
 {
         const struct capo_job_call *c = &e->p->last_call;
         char call[256];
 
-        if (!on_gpu(c))
+        if (capo_call_kind(c->call) == CAPO_KIND_OTHER)
                 return "";
         if (e->gpu)
                 snprintf(text, 320, "; the GPU was not seen to end %s",
@@ -129,46 +113,44 @@ static void report_ending(struct capo_page *r, const struct ending *e)
 {
         const struct capo_job_call *c = &e->p->last_call;
         const char *name = capo_base_name(e->p->path);
-        char who[300], at[96], call[256], gpu[320], text[1024], more[64] = "";
-        unsigned comm = c->comm, seq = c->flags & CAPO_RECORD_GROUP ? 0 : c->seq, id = c->call;
+        bool lost = lost_memory(e->p), known = e->p->end.clean == 2 && !lost,
+             in = known && e->host && !e->exit_status;
+        unsigned comm = in ? e->in.comm : c->comm, id = in ? e->in.call : c->call,
+                 seq = in                             ? e->in.seq
+                       : c->flags & CAPO_RECORD_GROUP ? 0
+                                                      : c->seq;
+        double ns = in                     ? (double)(e->end_ns - e->in.t_begin)
+                    : e->end_ns > c->t_end ? (double)(e->end_ns - c->t_end)
+                                           : 0;
+        char who[300], at[96], call[256], gpu[320], text[1400], more[64] = "";
         struct capo_problem *p;
-        int8_t in_call = -1;
 
         if (e->p->rank >= 0)
                 snprintf(who, sizeof who, "rank %d", e->p->rank);
         else
                 snprintf(who, sizeof who, "%.255s", name);
-        format_time(r, e, at);
+        snprintf(at, sizeof at, "%s after the start (%s)", TEXT_TIME(after_start(r, e)),
+                 TEXT_WHEN(e->real_ns, "%H:%M:%S"));
+        format_call(r, e->p, id, seq, comm, call);
         if (e->exit_status) {
-                snprintf(text, sizeof text, "%s: exit status %d, %s", who, e->exit_status, at);
-                if (id)
-                        capo_append(text, sizeof text, "; its last call is %s",
-                                    format_call(r, e->p, id, seq, comm, call));
-        } else if (e->p->end.clean != 2 || lost_memory(e->p)) {
+                snprintf(text, sizeof text, "%s: exit status %d, %s%s%s", who, e->exit_status, at,
+                         id ? "; its last call is " : "", id ? call : "");
+        } else if (!known) {
                 snprintf(text, sizeof text, "%s: when it ended%s and in which call is not known%s",
                          who, capo_process_away(e->p) ? ", if it did," : "",
-                         lost_memory(e->p) ? ": /dev/shm had no room for its recording memory"
-                                           : "");
+                         lost ? ": /dev/shm had no room for its recording memory" : "");
                 if (e->p->last_ns)
                         capo_append(text, sizeof text, "; its log was last written %s", at);
                 if (id)
-                        capo_append(text, sizeof text, ", its last call there is %s",
-                                    format_call(r, e->p, id, seq, comm, call));
-        } else if (e->host) {
-                double ns = (double)(e->end_ns - e->in.t_begin);
-
-                id = e->in.call;
-                seq = e->in.seq;
-                comm = e->in.comm;
-                in_call = 1;
+                        capo_append(text, sizeof text, ", its last call there is %s", call);
+        } else if (in) {
                 if (e->n_in > 1)
                         snprintf(more, sizeof more, "; %u other thread%s in calls too", e->n_in - 1,
                                  e->n_in > 2 ? "s were" : " was");
                 snprintf(text, sizeof text,
                          "%s: last sign of life %s in %s%s, which had not returned%s%s%s", who, at,
-                         e->group ? "the group of " : "", format_call(r, e->p, id, seq, comm, call),
-                         ns < HEARTBEAT_NS ? "" : " after ", ns < HEARTBEAT_NS ? "" : TEXT_TIME(ns),
-                         more);
+                         e->group ? "the group of " : "", call, ns < HEARTBEAT_NS ? "" : " after ",
+                         ns < HEARTBEAT_NS ? "" : TEXT_TIME(ns), more);
         } else if (!id) {
                 snprintf(
                         text, sizeof text, "%s: last sign of life %s; %s", who, at,
@@ -176,20 +158,17 @@ static void report_ending(struct capo_page *r, const struct ending *e)
                                 ? "in or after which call it ended is not known: its log keeps no single calls"
                                 : "it had made no call that capo records");
         } else {
-                double ns = e->end_ns > c->t_end ? (double)(e->end_ns - c->t_end) : 0;
-
-                in_call = 0;
                 snprintf(text, sizeof text,
                          "%s: last sign of life %s, %s after its last call, %s, had returned%s",
-                         who, at, ns < HEARTBEAT_NS ? "at once" : TEXT_TIME(ns),
-                         format_call(r, e->p, id, seq, comm, call), gpu_part(r, e, gpu));
+                         who, at, ns < HEARTBEAT_NS ? "at once" : TEXT_TIME(ns), call,
+                         gpu_part(r, e, gpu));
         }
         p = PROBLEM_OF(r, ENDED, e->p->rank < 0 ? name : NULL, text);
         p->call = (uint8_t)id;
         p->seq = seq;
         p->comm = comm_of(r, e->p, comm);
-        p->in_call = in_call;
-        p->at_s = e->p->end.clean == 2 && !lost_memory(e->p) ? after_start(r, e) / 1e9 : -1;
+        p->in_call = (int8_t)(in ? 1 : known && id && !e->exit_status ? 0 : -1);
+        p->at_s = known ? after_start(r, e) / 1e9 : -1;
         capo_problem_rank(p, e->p->rank);
 }
 
