@@ -46,45 +46,20 @@ void capo_page_finish(struct capo_page *r)
         *r = (struct capo_page){0};
 }
 
-static const struct {
-        const char *name;
-        enum capo_severity severity;
-} problems[CAPO_PROBLEMS] = {
-#define CAPO_PROBLEM(id, name, severity, words) \
-        [CAPO_PROBLEM_##id] = {name, CAPO_SEVERITY_##severity},
+const struct capo_problem_is capo_problem_is[] = {
+#define CAPO_PROBLEM(id, name, severity, words) {name, severity},
 #include "analysis/report/problem_kinds.def"
 };
 
-const char *capo_problem_name(unsigned kind) { return problems[kind].name; }
-
-enum capo_severity capo_problem_severity(unsigned kind) { return problems[kind].severity; }
-
-const char *capo_severity_name(enum capo_severity severity)
-{
-        static const char *const names[] = {"error", "warning", "note"};
-
-        return names[severity];
-}
-
-const char *capo_next_name(unsigned kind)
-{
-        static const char *const names[CAPO_NEXTS] = {
-#define CAPO_NEXT(id, words) [CAPO_NEXT_##id] = #id,
+const char *const capo_next_names[] = {
+#define CAPO_NEXT(id, words) #id,
 #include "analysis/report/next_kinds.def"
-        };
+};
 
-        return names[kind];
-}
-
-const char *capo_page_note_name(unsigned kind)
-{
-        static const char *const names[CAPO_NOTES] = {
-#define CAPO_NOTE(id, words) [CAPO_NOTE_##id] = #id,
+const char *const capo_page_note_names[] = {
+#define CAPO_NOTE(id, words) #id,
 #include "analysis/report/note_kinds.def"
-        };
-
-        return names[kind];
-}
+};
 
 const char *capo_page_info(const struct capo_page *r, const char *key)
 {

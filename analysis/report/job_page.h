@@ -111,12 +111,6 @@ struct capo_page_unknown {
         const char *why;
 };
 
-enum capo_severity {
-        CAPO_SEVERITY_ERROR,   /* the job is broken, or figures here are not whole */
-        CAPO_SEVERITY_WARNING, /* figures here mean less than they seem to */
-        CAPO_SEVERITY_NOTE,    /* not wrong, but it explains something */
-};
-
 struct capo_problem {
         unsigned kind; /* enum capo_problem_kind */
         char *text;
@@ -235,13 +229,12 @@ struct capo_page {
 
 void capo_page_finish(struct capo_page *page);
 
-/** capo_problem_name(), capo_next_name(), capo_page_note_name(), capo_severity_name() - names in
- * JSON: "killed", "late_rank", "idle", "error". */
-const char *capo_problem_name(unsigned kind);
-enum capo_severity capo_problem_severity(unsigned kind);
-const char *capo_severity_name(enum capo_severity severity);
-const char *capo_next_name(unsigned kind);
-const char *capo_page_note_name(unsigned kind);
+/* By kind: the words in JSON. An "error": the job is broken, or figures here are not whole; a
+ * "warning": figures here mean less than they seem to; a "note" explains something. */
+extern const struct capo_problem_is {
+        const char *name, *severity;
+} capo_problem_is[];
+extern const char *const capo_next_names[], *const capo_page_note_names[];
 
 /** capo_page_info() - the value of @key (core/log/info.h) in the first process that has it; NULL:
  * none has. */

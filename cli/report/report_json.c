@@ -69,8 +69,8 @@ static json_t *ranks_json(const struct capo_problem *p)
         F("call", WORD, report_call_name(of->call))                                 \
         F("seq", RANK, of->seq ? (int64_t)of->seq : -1)                             \
         F("result", TEXT, of->result)                                               \
-        F("kind", WORD, capo_problem_name(of->kind))                                \
-        F("severity", WORD, capo_severity_name(capo_problem_severity(of->kind)))    \
+        F("kind", WORD, capo_problem_is[of->kind].name)                             \
+        F("severity", WORD, capo_problem_is[of->kind].severity)                     \
         F("text", TEXT, of->text)                                                   \
         F("comm", RANK, report_comm_number(of->comm))                               \
         F("ranks", JSON, ranks_json(of))                                            \

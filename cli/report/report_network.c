@@ -96,8 +96,8 @@ static json_t *objects_json(const struct capo_fabric *f, uint32_t domain)
 
 /* ---- a NIC of a rank ---- */
 
-#define NOTE_FIELDS(F)                                 \
-        F("kind", WORD, capo_page_note_name(of->kind)) \
+#define NOTE_FIELDS(F)                                  \
+        F("kind", WORD, capo_page_note_names[of->kind]) \
         F("text", TEXT, of->text)
 CLI_ENTITY(nic_note, struct capo_page_note, void, NOTE_FIELDS);
 

@@ -384,7 +384,7 @@ static void add_rules(const struct capo_page *r, struct cli_page *page)
 }
 
 #define NEXT_FIELDS(F)                                                         \
-        F("kind", WORD, capo_next_name(of->kind))                              \
+        F("kind", WORD, capo_next_names[of->kind])                             \
         F(NULL, RANK, of - in->next + 1, NULL, "r")                            \
         F("text", TEXT, of->text, NULL, "l~")                                  \
         F("comm", RANK, report_comm_number(of->comm))                          \

@@ -21,7 +21,7 @@ static const char *notes(void)
         text[0] = 0;
         for (unsigned i = 0; i < page.links[0].n_notes; i++)
                 n += (size_t)snprintf(text + n, sizeof text - n, "%s%s: %s", i ? "; " : "",
-                                      capo_page_note_name(page.links[0].note[i].kind),
+                                      capo_page_note_names[page.links[0].note[i].kind],
                                       page.links[0].note[i].text);
         free(page.links);
         return text;

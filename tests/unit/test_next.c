@@ -266,6 +266,6 @@ Test(next, one_rank_waits_for_nobody)
 
 Test(next, names_for_programs)
 {
-        cr_assert_str_eq(capo_next_name(CAPO_NEXT_late_rank), "late_rank");
-        cr_assert_str_eq(capo_next_name(CAPO_NEXT_no_calls_kept), "no_calls_kept");
+        cr_assert_str_eq(capo_next_names[CAPO_NEXT_late_rank], "late_rank");
+        cr_assert_str_eq(capo_next_names[CAPO_NEXT_no_calls_kept], "no_calls_kept");
 }

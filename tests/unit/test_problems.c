@@ -69,8 +69,8 @@ Test(problems, ranks_without_a_log)
         p = only(CAPO_PROBLEM_NO_LOG, "ranks 4-8 of 9 left no log");
         cr_assert(p->n_runs == 1 && p->runs->first == 4 && p->runs->n == 5 &&
                   p->comm == CAPO_NO_COMM && !p->log);
-        cr_assert_str_eq(capo_problem_name(p->kind), "no_log");
-        cr_assert_eq(capo_problem_severity(p->kind), CAPO_SEVERITY_ERROR);
+        cr_assert_str_eq(capo_problem_is[p->kind].name, "no_log");
+        cr_assert_str_eq(capo_problem_is[p->kind].severity, "error");
 }
 
 Test(problems, one_rank_without_a_log)
@@ -241,7 +241,7 @@ Test(problems, slices)
         only(CAPO_PROBLEM_SLICES,
              "1 of 4 processes run on MIG slices, which neither NVLink nor P2P reaches: NCCL goes through "
              "the host's memory");
-        cr_assert_str_eq(capo_severity_name(capo_problem_severity(CAPO_PROBLEM_SLICES)), "note");
+        cr_assert_str_eq(capo_problem_is[CAPO_PROBLEM_SLICES].severity, "note");
 }
 
 Test(problems, ranks_disagree_on_a_call)
@@ -321,7 +321,7 @@ Test(problems, killed_ranks)
         cr_assert(!strncmp(p[2].text, "rank 2", 6) && !strcmp(p[2].text + 6, unknown), "%s",
                   p[2].text);
         cr_assert(p->n_runs == 1 && p->runs->first == 1 && p->runs->n == 2);
-        cr_assert_str_eq(capo_problem_name(p->kind), "killed");
+        cr_assert_str_eq(capo_problem_is[p->kind].name, "killed");
 }
 
 /* How it ended stood in what is missing. */
@@ -359,7 +359,7 @@ Test(problems, ranks_of_another_machine_that_may_run)
                 "rank 2: killed, ended without an exit that capo sees, or still running on "
                 "another machine; all written so far is used");
         cr_expect(page.problems[2].n_runs == 1 && page.problems[2].runs->first == 2);
-        cr_expect_str_eq(capo_problem_name(page.problems[2].kind), "not_ended");
+        cr_expect_str_eq(capo_problem_is[page.problems[2].kind].name, "not_ended");
         cr_expect_str_eq(page.problems[3].text,
                          "rank 1: when it ended and in which call is not known");
         cr_expect_str_eq(page.problems[4].text,
