@@ -193,15 +193,18 @@ static_assert(offsetof(struct capo_event_v5, coll.algo) == 24 + 64, "profiler_v5
                 capo_nccl_result (*record_state)(void *handle, int state, const void *args); \
                 capo_nccl_result (*finalize)(void *context);                                 \
         };
-CAPO_PROFILER(1, (void **context, int *mask))
-CAPO_PROFILER(2, (void **context, int *mask))
-CAPO_PROFILER(3, (void **context, int *mask))
-CAPO_PROFILER(4, (void **context, int *mask, const char *comm_name, uint64_t comm_hash, int n_nodes,
-                  int n_ranks, int rank, capo_nccl_log log))
-CAPO_PROFILER(5, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
-                  int n_ranks, int rank, capo_nccl_log log))
-CAPO_PROFILER(6, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
-                  int n_ranks, int rank, capo_nccl_log log))
-CAPO_PROFILER(7, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
-                  int n_ranks, int rank, capo_nccl_log log))
+#define CAPO_PROFILER_INIT_1 (void **context, int *mask)
+#define CAPO_PROFILER_INIT_4                                                              \
+        (void **context, int *mask, const char *comm_name, uint64_t comm_id, int n_nodes, \
+         int n_ranks, int rank, capo_nccl_log log)
+#define CAPO_PROFILER_INIT_5                                                              \
+        (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, \
+         int n_ranks, int rank, capo_nccl_log log)
+CAPO_PROFILER(1, CAPO_PROFILER_INIT_1)
+CAPO_PROFILER(2, CAPO_PROFILER_INIT_1)
+CAPO_PROFILER(3, CAPO_PROFILER_INIT_1)
+CAPO_PROFILER(4, CAPO_PROFILER_INIT_4)
+CAPO_PROFILER(5, CAPO_PROFILER_INIT_5)
+CAPO_PROFILER(6, CAPO_PROFILER_INIT_5)
+CAPO_PROFILER(7, CAPO_PROFILER_INIT_5)
 #undef CAPO_PROFILER

@@ -110,6 +110,20 @@ static inline capo_nccl_result capo_adapt_open(int abi, void **context, uint64_t
         return capo_tuner_open(&info, (struct capo_tuner **)context);
 }
 
+/* The init of a version, which @told's is alike. */
+#define CAPO_TUNER_INIT(v, told)                                            \
+        static capo_nccl_result init_tuner_v##v CAPO_TUNER_INIT_##told      \
+        {                                                                   \
+                return capo_adapt_open(v, context, CAPO_TUNER_TOLD_##told); \
+        }                                                                   \
+        extern struct capo_tuner_v##v ncclTunerPlugin_v##v;
+#define CAPO_TUNER_INIT_2 (size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
+#define CAPO_TUNER_TOLD_2 0, n_ranks, n_nodes, log, NULL, NULL
+#define CAPO_TUNER_INIT_5                                                                     \
+        (void **context, uint64_t comm_id, size_t n_ranks, size_t n_nodes, capo_nccl_log log, \
+         struct capo_nvl_info *nvl, struct capo_nccl_constants *constants)
+#define CAPO_TUNER_TOLD_5 comm_id, n_ranks, n_nodes, log, nvl, constants
+
 /* ---- somebody else's ---- */
 
 /* v2 to v4. */

@@ -2,12 +2,6 @@
 /* NCCL 2.21: a context, and still no cost table. */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v2(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
-                                      void **context)
-{
-        return capo_adapt_open(2, context, 0, n_ranks, n_nodes, log, NULL, NULL);
-}
-
 static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int collnet, int nvls,
                                       int pipe_ops, int *algo, int *proto, int *channels)
 {
@@ -15,7 +9,7 @@ static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int
                                channels);
 }
 
-extern struct capo_tuner_v2 ncclTunerPlugin_v2;
+CAPO_TUNER_INIT(2, 2)
 CAPO_EXPORT struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init_tuner_v2,
                                                        get_coll_info, capo_tuner_close};
 

@@ -2,12 +2,6 @@
 /* NCCL 2.22 and 2.23: the cost table. Whether buffers are registered is not reported. */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v3(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
-                                      void **context)
-{
-        return capo_adapt_open(3, context, 0, n_ranks, n_nodes, log, NULL, NULL);
-}
-
 static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int pipe_ops,
                                       float **table, int n_algos, int n_protos, int *channels)
 {
@@ -15,7 +9,7 @@ static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int
                                -1, channels);
 }
 
-extern struct capo_tuner_v3 ncclTunerPlugin_v3;
+CAPO_TUNER_INIT(3, 2)
 CAPO_EXPORT struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init_tuner_v3,
                                                        get_coll_info, capo_tuner_close};
 

@@ -2,13 +2,7 @@
 /* NCCL 2.24 to 2.27: as v3, and registered buffers. */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v4(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
-                                      void **context)
-{
-        return capo_adapt_open(4, context, 0, n_ranks, n_nodes, log, NULL, NULL);
-}
-
-extern struct capo_tuner_v4 ncclTunerPlugin_v4;
+CAPO_TUNER_INIT(4, 2)
 CAPO_EXPORT struct capo_tuner_v4 ncclTunerPlugin_v4 = {capo_plugin_name, init_tuner_v4,
                                                        capo_adapt_mark, capo_tuner_close};
 

@@ -3,14 +3,7 @@
  * model's constants. */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v5(void **context, uint64_t comm_id, size_t n_ranks,
-                                      size_t n_nodes, capo_nccl_log log, struct capo_nvl_info *nvl,
-                                      struct capo_nccl_constants *constants)
-{
-        return capo_adapt_open(5, context, comm_id, n_ranks, n_nodes, log, nvl, constants);
-}
-
-extern struct capo_tuner_v5 ncclTunerPlugin_v5;
+CAPO_TUNER_INIT(5, 5)
 CAPO_EXPORT struct capo_tuner_v5 ncclTunerPlugin_v5 = {capo_plugin_name, init_tuner_v5,
                                                        capo_adapt_mark, capo_tuner_close};
 

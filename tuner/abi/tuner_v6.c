@@ -2,13 +2,6 @@
 /* NCCL 2.30: as v5, and chunk sizes (tuner/chunk.h). */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v6(void **context, uint64_t comm_id, size_t n_ranks,
-                                      size_t n_nodes, capo_nccl_log log, struct capo_nvl_info *nvl,
-                                      struct capo_nccl_constants *constants)
-{
-        return capo_adapt_open(6, context, comm_id, n_ranks, n_nodes, log, nvl, constants);
-}
-
 static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, int algo, int proto,
                                        int channels, size_t *chunk)
 {
@@ -17,7 +10,7 @@ static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, in
         return CAPO_NCCL_SUCCESS;
 }
 
-extern struct capo_tuner_v6 ncclTunerPlugin_v6;
+CAPO_TUNER_INIT(6, 5)
 CAPO_EXPORT struct capo_tuner_v6 ncclTunerPlugin_v6 = {
         capo_plugin_name, init_tuner_v6, capo_adapt_mark, capo_tuner_close, get_chunk_size};
 

@@ -17,11 +17,19 @@ static inline capo_nccl_result capo_adapt_profiler(int abi, void **context, uint
         return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
 }
 
-/* Of a communicator v1 to v3 tell nothing at init. */
-static inline capo_nccl_result capo_adapt_profiler_v1(int abi, void **context, int *mask)
-{
-        return capo_adapt_profiler(abi, context, 0, mask, NULL, -1, -1, -1, NULL);
-}
+/* The init of a version, which @told's is alike, and the table that NCCL finds. */
+#define CAPO_PROFILER_INIT(v, told)                                                \
+        static capo_nccl_result init_profiler_v##v CAPO_PROFILER_INIT_##told       \
+        {                                                                          \
+                return capo_adapt_profiler(v, context, CAPO_PROFILER_TOLD_##told); \
+        }                                                                          \
+        extern struct capo_profiler_v##v ncclProfiler_v##v;
+#define CAPO_PROFILER_TABLE(v, start)                                                         \
+        capo_plugin_name, init_profiler_v##v, start, capo_profiler_stop, capo_profiler_state, \
+                capo_profiler_finish
+#define CAPO_PROFILER_TOLD_1 0, mask, NULL, -1, -1, -1, NULL /* nothing of the communicator */
+#define CAPO_PROFILER_TOLD_4 comm_id, mask, comm_name, n_nodes, n_ranks, rank, log
+#define CAPO_PROFILER_TOLD_5 CAPO_PROFILER_TOLD_4
 
 /* Somebody else's init: v1 to v3, and v5 on. */
 static inline capo_nccl_result capo_their_init_v1(const void *plugin,

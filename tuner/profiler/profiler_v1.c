@@ -4,11 +4,6 @@
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
 
-static capo_nccl_result init_profiler_v1(void **context, int *mask)
-{
-        return capo_adapt_profiler_v1(1, context, mask);
-}
-
 static capo_nccl_result start_event(void *context, void **handle, void *event)
 {
         struct capo_profiler *p = context;
@@ -29,9 +24,6 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
-extern struct capo_profiler_v1 ncclProfiler_v1;
-CAPO_EXPORT struct capo_profiler_v1 ncclProfiler_v1 = {capo_plugin_name,    init_profiler_v1,
-                                                       start_event,         capo_profiler_stop,
-                                                       capo_profiler_state, capo_profiler_finish};
-
+CAPO_PROFILER_INIT(1, 1)
+CAPO_EXPORT struct capo_profiler_v1 ncclProfiler_v1 = {CAPO_PROFILER_TABLE(1, start_event)};
 const struct capo_profiler_abi capo_profiler_abi_v1 = {1, 1, &ncclProfiler_v1, capo_their_init_v1};

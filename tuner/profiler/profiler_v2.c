@@ -2,11 +2,6 @@
 /* NCCL 2.24 and 2.25: names instead of numbers; the bound of channels. */
 #include "tuner/profiler/profiler_adapt.h"
 
-static capo_nccl_result init_profiler_v2(void **context, int *mask)
-{
-        return capo_adapt_profiler_v1(2, context, mask);
-}
-
 static capo_nccl_result start_event(void *context, void **handle, void *event)
 {
         struct capo_profiler *p = context;
@@ -20,9 +15,6 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
-extern struct capo_profiler_v2 ncclProfiler_v2;
-CAPO_EXPORT struct capo_profiler_v2 ncclProfiler_v2 = {capo_plugin_name,    init_profiler_v2,
-                                                       start_event,         capo_profiler_stop,
-                                                       capo_profiler_state, capo_profiler_finish};
-
+CAPO_PROFILER_INIT(2, 1)
+CAPO_EXPORT struct capo_profiler_v2 ncclProfiler_v2 = {CAPO_PROFILER_TABLE(2, start_event)};
 const struct capo_profiler_abi capo_profiler_abi_v2 = {2, 2, &ncclProfiler_v2, capo_their_init_v1};

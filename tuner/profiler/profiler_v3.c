@@ -2,11 +2,6 @@
 /* NCCL 2.26: as v2, without the traffic. */
 #include "tuner/profiler/profiler_adapt.h"
 
-static capo_nccl_result init_profiler_v3(void **context, int *mask)
-{
-        return capo_adapt_profiler_v1(3, context, mask);
-}
-
 static capo_nccl_result start_event(void *context, void **handle, void *event)
 {
         struct capo_profiler *p = context;
@@ -20,9 +15,6 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
-extern struct capo_profiler_v3 ncclProfiler_v3;
-CAPO_EXPORT struct capo_profiler_v3 ncclProfiler_v3 = {capo_plugin_name,    init_profiler_v3,
-                                                       start_event,         capo_profiler_stop,
-                                                       capo_profiler_state, capo_profiler_finish};
-
+CAPO_PROFILER_INIT(3, 1)
+CAPO_EXPORT struct capo_profiler_v3 ncclProfiler_v3 = {CAPO_PROFILER_TABLE(3, start_event)};
 const struct capo_profiler_abi capo_profiler_abi_v3 = {3, 3, &ncclProfiler_v3, capo_their_init_v1};

@@ -2,14 +2,6 @@
 /* NCCL 2.27: the communicator is reported at init; real channels; kernel time stamps. */
 #include "tuner/profiler/profiler_adapt.h"
 
-static capo_nccl_result init_profiler_v4(void **context, int *mask, const char *comm_name,
-                                         uint64_t comm_id, int n_nodes, int n_ranks, int rank,
-                                         capo_nccl_log log)
-{
-        return capo_adapt_profiler(4, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank,
-                                   log);
-}
-
 static capo_nccl_result start_event(void *context, void **handle, void *event)
 {
         struct capo_profiler *p = context;
@@ -25,11 +17,6 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
-extern struct capo_profiler_v4 ncclProfiler_v4;
-CAPO_EXPORT struct capo_profiler_v4 ncclProfiler_v4 = {capo_plugin_name,    init_profiler_v4,
-                                                       start_event,         capo_profiler_stop,
-                                                       capo_profiler_state, capo_profiler_finish};
-
 static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info,
                                    void **context, int *mask)
 {
@@ -39,4 +26,6 @@ static capo_nccl_result their_init(const void *plugin, const struct capo_profile
                        info->n_ranks, info->rank, info->log);
 }
 
+CAPO_PROFILER_INIT(4, 4)
+CAPO_EXPORT struct capo_profiler_v4 ncclProfiler_v4 = {CAPO_PROFILER_TABLE(4, start_event)};
 const struct capo_profiler_abi capo_profiler_abi_v4 = {4, 4, &ncclProfiler_v4, their_init};

@@ -2,14 +2,6 @@
 /* NCCL 2.28: a 64-bit type. */
 #include "tuner/profiler/profiler_adapt.h"
 
-static capo_nccl_result init_profiler_v5(void **context, uint64_t comm_id, int *mask,
-                                         const char *comm_name, int n_nodes, int n_ranks, int rank,
-                                         capo_nccl_log log)
-{
-        return capo_adapt_profiler(5, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank,
-                                   log);
-}
-
 capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *event)
 {
         struct capo_profiler *p = context;
@@ -27,9 +19,7 @@ capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *even
         return capo_profiler_start(p, handle, &e);
 }
 
-extern struct capo_profiler_v5 ncclProfiler_v5;
+CAPO_PROFILER_INIT(5, 5)
 CAPO_EXPORT struct capo_profiler_v5 ncclProfiler_v5 = {
-        capo_plugin_name,   init_profiler_v5,    capo_profiler_start_v5,
-        capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
-
+        CAPO_PROFILER_TABLE(5, capo_profiler_start_v5)};
 const struct capo_profiler_abi capo_profiler_abi_v5 = {5, 5, &ncclProfiler_v5, capo_their_init_v5};

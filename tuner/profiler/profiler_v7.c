@@ -5,14 +5,6 @@
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
 
-static capo_nccl_result init_profiler_v7(void **context, uint64_t comm_id, int *mask,
-                                         const char *comm_name, int n_nodes, int n_ranks, int rank,
-                                         capo_nccl_log log)
-{
-        return capo_adapt_profiler(7, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank,
-                                   log);
-}
-
 /* Where an algorithm would stand NCCL writes a symmetric kernel's name again, or nothing. */
 static struct capo_seam_ran read_event(const struct capo_event_v7 *d, uint64_t comm_hash)
 {
@@ -52,9 +44,6 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
-extern struct capo_profiler_v7 ncclProfiler_v7;
-CAPO_EXPORT struct capo_profiler_v7 ncclProfiler_v7 = {capo_plugin_name,    init_profiler_v7,
-                                                       start_event,         capo_profiler_stop,
-                                                       capo_profiler_state, capo_profiler_finish};
-
+CAPO_PROFILER_INIT(7, 5)
+CAPO_EXPORT struct capo_profiler_v7 ncclProfiler_v7 = {CAPO_PROFILER_TABLE(7, start_event)};
 const struct capo_profiler_abi capo_profiler_abi_v7 = {7, 5, &ncclProfiler_v7, capo_their_init_v5};
