@@ -7,14 +7,14 @@
 #include "profiles/fragment/fragment_beyond.h"
 
 struct cli_machine_words {
-        const char *topo, *platform; /* both NULL: this machine, by hwloc */
+        const char *topo, *platform; /* both NULL: this machine */
         double brick_gbs; /* bandwidth of one link instead of NCCL's constant; 0: NCCL's */
         bool partial;     /* CAPO_TOPOLOGY_PARTIAL */
 };
 
 /* The description in a form that NCCL reads. */
 struct cli_machine_source {
-        char path[4096];      /* NCCL XML; "": there is none (hwloc, nvidia-smi text) */
+        char path[4096];      /* NCCL XML; "": there is none (this machine, nvidia-smi text) */
         const char *platform; /* completes it, or NULL */
 };
 

@@ -6,7 +6,7 @@
 
 #include "cli/run/cmd_run.h"
 #include "profiles/machine/apart.h"
-#include "profiles/plan/plan_capture.h"
+#include "profiles/machine/topology_capture.h"
 
 /* NVML may have to wake GPUs; a stuck driver never answers. */
 enum { MOST_SECONDS = 3 };

@@ -174,7 +174,7 @@ static int topo_run(void *options, int n, char **words)
 
 static const struct cli_option options[] = {
         {"topo", CLI_FILE(struct topo_options, machine.topo, "FILE"),
-         "NCCL topology XML, lstopo XML, or the text of nvidia-smi topo -m; without it and --platform: this machine, by hwloc"},
+         "NCCL topology XML, or the text of nvidia-smi topo -m; without it and --platform: this machine"},
         {"platform", CLI_TEXT(struct topo_options, machine.platform, "NAME"),
          "a machine by its name: dgx1v, dgxa100, hgxh100, ... (capo plan --help=all lists them); with --topo it supplies NVLinks the file lacks"},
         {"gpus", CLI_TEXT(struct topo_options, gpus, "LIST"),

@@ -3,7 +3,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_output.h"
-#include "profiles/plan/plan_capture.h"
+#include "profiles/machine/topology_capture.h"
 
 struct options {
         const char *out;

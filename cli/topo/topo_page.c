@@ -316,7 +316,7 @@ struct cli_page *topo_page(const struct capo_topology *t, const struct capo_allo
                                "not counted",
                                t->hidden);
         if (t->links_unknown)
-                cli_page_under(page, "this file has the PCI tree only: NCCL asks the driver for "
+                cli_page_under(page, "only the PCI tree is known: NCCL asks the driver for "
                                      "NVLinks. --platform knows some machines whole");
         if (c->n_ranks <= LINKS_SHOWN)
                 add_links(page, t, a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A machine in memory: GPUs, CPUs, the PCI tree, NICs, NVSwitches and fast links. Sources: an NCCL
- * topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE; also RCCL's), lstopo XML, the text of
- * `nvidia-smi topo -m`, hwloc for this machine, or a named platform.
+ * topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE; also RCCL's), the text of
+ * `nvidia-smi topo -m`, this machine, or a named platform.
  *
  * All bandwidths are GB/s (1e9 bytes) in each direction of a full-duplex link. They are NCCL's
  * planning constants, so they can be compared with NCCL's search; platforms.def has the source of
@@ -39,11 +39,9 @@ struct capo_topology_gpu {
         int gcn;  /* AMD: 908, 910, 940, ...; 0 otherwise */
         bool gdr;
         char busid[CAPO_BUSID_ROOM];
-        char model[48]; /* "" not known */
-        char uuid[48];  /* "" not known */
-        bool mig;       /* divided into MIG slices: capo_topology_slice() */
-        int cpu, pci;   /* -1: not in the description */
-        int before;     /* its place in the description */
+        bool mig;     /* divided into MIG slices: capo_topology_slice() */
+        int cpu, pci; /* -1: not in the description */
+        int before;   /* its place in the description */
         const struct capo_xml
                 *xml; /* <gpu>, or <pci> if there is no <gpu>; NULL for other formats */
 };
@@ -104,8 +102,8 @@ struct capo_topology {
         double brick_gbs; /* one NVLink or xGMI link, per direction; 0: the machine has none */
         const char *brick_source; /* source of that number */
         bool pci_known;     /* the PCI tree and its speeds are known (not from nvidia-smi text) */
-        bool links_unknown; /* an NCCL file with only PCI: NCCL asks the driver for links when it
-                               runs */
+        bool links_unknown; /* an NCCL file with only PCI, or no driver: NCCL asks the driver for
+                               links when it runs */
         int hidden; /* link ends to GPUs that are not in the description (CAPO_TOPOLOGY_PARTIAL) */
         uint8_t *gpu_path; /* [a * n_gpus + b], enum capo_path over PCI only, ignoring NVLink */
         uint8_t *nic_path; /* [gpu * n_nics + nic] */
@@ -118,7 +116,7 @@ enum capo_topology_flag {
 };
 
 /** capo_topology_read() - read a description of any supported format
- * @path: NCCL topology XML, lstopo XML or `nvidia-smi topo -m` text; "-": standard input
+ * @path: NCCL topology XML or `nvidia-smi topo -m` text; "-": standard input
  * @flags: enum capo_topology_flag
  * @brick_gbs: bandwidth of one NVLink or xGMI link, instead of the table's; 0: the table's
  * @out: the caller frees it with capo_topology_free()
@@ -134,8 +132,8 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
  * that path must consider that data of slices goes through host memory. */
 void capo_topology_slice(struct capo_topology *t, int gpu);
 
-/** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL:
- * no GPU. */
+/** capo_topology_this_machine() - what capo_topology_capture() writes here. GPUs are numbered by bus
+ * id; links to those that the driver does not show are dropped. Return: as capo_topology_read(). */
 int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why,
                                size_t room);
 

@@ -2,6 +2,7 @@
 /* The last part of every reader. A reader adds devices and, for each GPU, its links; here the two
  * ends of each link are matched. If the ends do not agree, the description was edited or cut, and
  * everything computed from it would be silently wrong. So that is an error. */
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
@@ -179,6 +180,11 @@ static int join_gpus(struct topology_build *b, const struct half_link *h, int to
                 return topology_fail(
                         b, h->line, "expected a link to another GPU, found GPU %s linked to itself",
                         h->to);
+        if (b->flags & CAPO_TOPOLOGY_PARTIAL &&
+            !ANY_OF(own, b->halves, b->n_halves, own->from == to)) {
+                t->hidden += h->count; /* nothing was asked about that GPU */
+                return 0;
+        }
         if (!back)
                 return topology_fail(
                         b, h->line,
@@ -227,12 +233,14 @@ static int join_links(struct topology_build *b)
         struct capo_topology *t = b->t;
         enum capo_wire kind = CAPO_WIRE_NVLINK;
         const struct capo_wire_kind *wire;
+        const struct capo_topology_gpu *known =
+                FIRST_OF(g, t->gpus, t->n_gpus, g->sm || g->gcn) ?: t->gpus;
 
         for (size_t i = 0; i < b->n_halves; i++) {
                 if (b->halves[i].kind != CAPO_WIRE_C2C)
                         kind = b->halves[i].kind;
         }
-        wire = capo_wire_kind(kind, t->gpus[0].sm, t->gpus[0].gcn);
+        wire = capo_wire_kind(kind, known->sm, known->gcn);
         if (wire) {
                 t->brick_gbs = wire->gbs;
                 t->brick_source = wire->source;

@@ -12,8 +12,8 @@
 struct candidate {
         int gpu; /* index in the topology */
         bool mig, slice, taken;
-        const char *uuid;                   /* "": none */
-        char old_name[CAPO_UUID_ROOM + 32]; /* the same */
+        const char *uuid;
+        char old_name[CAPO_UUID_ROOM + 32]; /* "": none */
 };
 
 struct finder {
@@ -42,10 +42,8 @@ static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
         int at[CAPO_NVML_GPUS], unknown = 0;
 
         if (!nvml) {
-                for (size_t i = 0; i < f->t->n_gpus && f->n_gpus < CAPO_NVML_GPUS; i++) {
-                        f->gpus[f->n_gpus++] =
-                                (struct candidate){.gpu = (int)i, .uuid = f->t->gpus[i].uuid};
-                }
+                for (size_t i = 0; i < f->t->n_gpus && f->n_gpus < CAPO_NVML_GPUS; i++)
+                        f->gpus[f->n_gpus++] = (struct candidate){.gpu = (int)i, .uuid = ""};
                 return;
         }
         for (int i = 0; i < nvml->n_gpus; i++) {
@@ -99,13 +97,17 @@ static int match_uuid(const struct candidate *list, int n, const char *word)
         return found;
 }
 
+/* The PCI id of a GPU tells its model. */
+static const char *model_of(const struct finder *f, int i)
+{
+        return capo_xml_get(f->t->pcis[f->t->gpus[f->gpus[i].gpu].pci].xml, "device") ?: "";
+}
+
 static bool models_differ(const struct finder *f)
 {
         for (int i = 1; i < f->n_gpus; i++) {
-                const struct capo_topology_gpu *a = &f->t->gpus[f->gpus[0].gpu],
-                                               *b = &f->t->gpus[f->gpus[i].gpu];
-
-                if (a->sm != b->sm || strcmp(a->model, b->model) != 0)
+                if (f->t->gpus[f->gpus[0].gpu].sm != f->t->gpus[f->gpus[i].gpu].sm ||
+                    strcmp(model_of(f, 0), model_of(f, i)))
                         return true;
         }
         return false;

@@ -19,9 +19,9 @@ struct capo_visible {
 typedef const char *(*capo_visible_getenv)(const char *name, void *user); /* NULL when unset */
 
 /** capo_visible_find() - resolve the settings on a machine
- * @t: the machine from hwloc: all on the PCI bus, accessible or not
- * @nvml: what the driver shows to this process; NULL: not known (then UUIDs come from the topology,
- * if it has them, and all its GPUs count as accessible)
+ * @t: capo_topology_this_machine(): all on the PCI bus, accessible or not
+ * @nvml: what the driver shows to this process; NULL: not known (then UUIDs are not, and all GPUs of
+ * the topology count as accessible)
  *
  * CUDA's rules (CUDA C++ Programming Guide, environment variables; MIG User Guide): entries are
  * numbers, UUIDs or unambiguous prefixes of UUIDs, of GPUs (GPU-...), of slices (MIG-...) or, with

@@ -24,7 +24,7 @@ page dgx1v-3+5 topo --topo dgx1v.xml --gpus 1,2,3+0-4
 page dgx1v-146-json topo --topo dgx1v.xml --gpus 1,4,6 --json
 page hgx-h100 topo --topo hgx-h100.xml --alloc 2+6
 page hgx-h100-smi topo --topo hgx-h100-smi.txt --gpus 0-3
-page dgx2 topo --topo dgx2-lstopo.xml --alloc 5
+page dgx2 topo --topo dgx2-lstopo.xml --alloc 5 # says how to convert it
 page xgmi topo --topo rccl-8p-90a.xml --gpus 0-5
 page pcie topo --topo aws-p4d-24xl-topo.xml --gpus 0,1,4
 page nvl72 topo --platform gb200-nvl72 --gpus 0-7

@@ -63,11 +63,11 @@ done
 HWLOC_XMLFILE=$tmp/machine.xml "$capo" run --quiet --dir "$tmp/none" -- true || fail "capo run without a driver"
 [ -e "$tmp/none" ] && fail "without a driver something is left: $(ls "$tmp/none")"
 
-# without a driver: numbers and what UUIDs hwloc has
-try 0 none 0,2 'allocation {0,2}' 'class dgx2/2'
+# without a driver: only numbers
+try 0 none 0,2 'allocation {0,2}' 'class pcie/2-' 'only the PCI tree is known'
 try 0 none 2,0,-1,1 'allocation {2,0}'
 try 0 none 1,99,2 'allocation {1}' '"99" is no GPU here: CUDA ends its list there'
-try 0 none GPU-5bfd,GPU-d39 'allocation {1,0}'
+try 1 none GPU-5bfd,GPU-d39 'but the UUIDs of the GPUs of this machine are not known here'
 try 1 none '' 'leaves no GPU of this machine'
 try 1 none -1 'leaves no GPU of this machine'
 try 1 none 0,0 'names a device twice'
@@ -78,15 +78,25 @@ try 0 all unset 'allocation {0-3}' '16 GPUs are on the PCI bus, 4 of them are op
 try 0 all GPU-22344fb7 'allocation {3}'
 try 1 all GPU-22344fb 'beginning of several UUIDs' 'leaves no GPU'
 try 0 all 0,GPU-22344fb,3 'allocation {0}' 'beginning of several UUIDs: CUDA ends its list there'
-try 0 all MIG-11111111-aaaa-0000-0000-000000000001,MIG-22222222 'allocation {1,2}' 'class dgx2/2-mig' \
+try 0 all MIG-11111111-aaaa-0000-0000-000000000001,MIG-22222222 'allocation {1,2}' 'class pcie/2-mig' \
         'neither NVLink nor P2P reaches a slice' 'not connected over NVLink'
-try 0 all MIG-11111111-a,MIG-11111111-b 'class dgx2/2-mig1' 'NCCL before 2.30 refuses two ranks on one GPU' same
-try 0 all MIG-11111111-a,MIG-11111111-b,MIG-2 'class dgx2/3-mig2'
+try 0 all MIG-11111111-a,MIG-11111111-b 'class pcie/2-mig1' 'NCCL before 2.30 refuses two ranks on one GPU' same
+try 0 all MIG-11111111-a,MIG-11111111-b,MIG-2 'class pcie/3-mig2'
 try 0 all MIG-GPU-22344fb6-c824-994f-a244-d6cc78506ee9/9/1,MIG-1111 'allocation {2}' 'beginning of several'
 try 1 all MIG-GPU-22344fb6-c824-994f-a244-d6cc78506ee9/9/0 'is no device of this machine'
 try 0 two unset 'allocation {5,3}' '2 of them are open'
 try 0 two 1 'allocation {3}'
 try 0 two 0,1,2 'allocation {5,3}' '"2" is no GPU here'
+# NVLinks are the driver's: each GPU has one to each of six switches; in a container, to GPUs that it does not show
+for gpu in 34 36 39 3b 57 59 5c 5e b7 b9 bc be e0 e2 e5 e7; do
+        echo "gpu 00000000:$gpu:00.0 GPU-$gpu"
+        for nvswitch in c1 c2 c3 c5 c6 c7; do echo "link 00000000:$nvswitch:00.0"; done
+done >"$tmp/whole"
+try 0 whole 0,2 'allocation {0,2}' 'class dgx2/2' '6sw'
+try 0 whole unset 'class dgx2/16' 'one link 20 GB/s each way'
+printf '%s\n' 'gpu 00000000:36:00.0 GPU-36' 'link 00000000:3B:00.0' 'link 00000000:39:00.0' 'gpu 00000000:39:00.0 GPU-39' \
+        'link 00000000:36:00.0' >"$tmp/part"
+try 0 part unset 'allocation {1,2}' '1xNV' '1 links lead to GPUs that the description leaves out'
 # a driver that does not answer is none
 try 0 nosuch 0,2 'allocation {0,2}'
 
@@ -102,7 +112,7 @@ assert all(r["mig"] for r in p["ranks"]) and "MIG" in p["seen"], p
 ' || fail "JSON of slices: $got"
 
 # GPUs that differ: a number counts the fastest first, which only CUDA knows
-sed '0,/GPUModel" value="[^"]*"/s//GPUModel" value="NVIDIA A100-SXM4-40GB"/' "$tmp/machine.xml" >"$tmp/mixed.xml"
+sed '0,/\[10de:1db8\]/s//[10de:20b0]/' "$tmp/machine.xml" >"$tmp/mixed.xml"
 got=$(HWLOC_XMLFILE=$tmp/mixed.xml CUDA_VISIBLE_DEVICES=1 "$capo" topo --wide 2>&1) && fail "mixed GPUs by number: $got"
 case $got in *"CUDA_DEVICE_ORDER=PCI_BUS_ID"*) ;; *) fail "mixed GPUs: $got" ;; esac
 CUDA_DEVICE_ORDER=PCI_BUS_ID HWLOC_XMLFILE=$tmp/mixed.xml CUDA_VISIBLE_DEVICES=1 "$capo" topo >/dev/null 2>&1 ||

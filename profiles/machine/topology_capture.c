@@ -9,7 +9,8 @@
 #include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 #include "profiles/machine/sysfs.h"
-#include "profiles/plan/plan_capture.h"
+#include "profiles/machine/topology_capture.h"
+#include "profiles/machine/topology_nccl.h"
 
 enum { BUSID = CAPO_BUSID_ROOM };
 
@@ -283,4 +284,24 @@ int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size
         if (ferror(out))
                 return capo_why(-EIO, why, room, "the file cannot be written: %s", strerror(errno));
         return 0;
+}
+
+int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why, size_t room)
+{
+        _cleanup_free_ char *text = NULL;
+        struct capo_capture found;
+        struct topology_build b;
+        size_t size;
+        FILE *f = xmemstream(&text, &size);
+        int r = capo_topology_capture(f, &found, why, room);
+
+        xmemclose(f);
+        topology_build_begin(&b, "this machine", CAPO_TOPOLOGY_PARTIAL, brick_gbs, why, room);
+        r = r ?: topology_read_nccl(&b, text, size);
+        for (size_t i = 0; i < b.t->n_gpus; i++)
+                b.t->gpus[i].dev = -1; /* by bus: a container's driver counts its own GPUs only */
+        r = topology_build_end(&b, r, out);
+        if (!r)
+                (*out)->links_unknown = !found.nvml;
+        return r;
 }
