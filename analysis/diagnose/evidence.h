@@ -213,3 +213,8 @@ void capo_evidence_judge(struct capo_evidence *e);
 
 /** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
 const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
+
+/** capo_finding_earlier() - did @a happen before @b? By line in one text, by time in two; false: also if
+ * it is not known. */
+bool capo_finding_earlier(const struct capo_evidence *e, const struct capo_diagnose_finding *a,
+                          const struct capo_diagnose_finding *b);

@@ -170,9 +170,8 @@ static bool is_close(const struct capo_evidence *e, const struct capo_diagnose_f
         return ta < 0 || tb < 0 || llabs(ta - tb) <= 600;
 }
 
-/* Did @a happen before @b? By line in one text, by time in two; false: also if it is not known. */
-static bool is_earlier(const struct capo_evidence *e, const struct capo_diagnose_finding *a,
-                       const struct capo_diagnose_finding *b)
+bool capo_finding_earlier(const struct capo_evidence *e, const struct capo_diagnose_finding *a,
+                          const struct capo_diagnose_finding *b)
 {
         const struct capo_record *ra, *rb;
         int64_t ta, tb;
@@ -212,7 +211,7 @@ static bool explains_finding(const struct capo_evidence *e,
         if (is_kind(f, "time-limit") || is_kind(f, "cancelled")) /* it hung, and was ended */
                 return cause->rank >= CAPO_RANK_UNDECIDED && !is_kind(cause, "cancelled") &&
                        !is_kind(cause, "time-limit") && !is_kind(cause, "error") &&
-                       (other || is_earlier(e, cause, f));
+                       (other || capo_finding_earlier(e, cause, f));
         /* what works was created, and needs no port that is down; line 0: a test that measured
          * nothing, beside one that ended */
         if (is_kind(f, "birth") || (is_kind(f, "undecided") && f->marks[0].line &&
@@ -222,11 +221,11 @@ static bool explains_finding(const struct capo_evidence *e,
                        (cause->rank == CAPO_RANK_SLOW && strcmp(cause->sure, "unsure") != 0);
         if (is_kind(f, "crash")) /* on what had failed before */
                 return cause->rank == CAPO_RANK_CAUSE && is_kind(cause, "library") &&
-                       is_earlier(e, cause, f);
+                       capo_finding_earlier(e, cause, f);
         if (is_kind(f, "killed") && strcmp(f->sure, "certain") != 0)
                 return (cause->rank == CAPO_RANK_HANG && is_of_stacks(e, cause)) ||
                        (cause->rank == CAPO_RANK_CAUSE && !is_kind(cause, "killed") &&
-                        is_earlier(e, cause, f) &&
+                        capo_finding_earlier(e, cause, f) &&
                         is_close(e, cause, f)); /* who failed is killed with the job */
         return false;
 }

@@ -14,16 +14,19 @@ static bool is_word(const char *text, void *word) { return !strcmp(text, word); 
 
 static enum form find_form(const struct capo_diagnose_finding *f)
 {
-        static const char events[] =
-                "missing|behind|inside|birth|crash|mismatch|order|p2p|running|no-dump|rendezvous|exception|time-limit|cancelled|error|undecided|states";
+        static const char seen[] = "missing|behind|mismatch|order|running", /* also if unsure */
+                events[] =
+                        "inside|birth|crash|p2p|no-dump|rendezvous|exception|time-limit|cancelled|error|undecided|states";
+        bool sure = strcmp(f->sure, "unsure") != 0;
 
         if (f->rank == CAPO_RANK_SLOW)
                 return f->measured || !strcmp(f->kind, "slow-measured") ? FORM_STATEMENT
                                                                         : FORM_STATE;
         if (f->rank == CAPO_RANK_UNDECIDED || !strncmp(f->headline, "NOT DECIDED", 11) ||
-            capo_bug_any(events, is_word, (void *)(uintptr_t)f->kind, NULL))
+            capo_bug_any(seen, is_word, (void *)(uintptr_t)f->kind, NULL) ||
+            (sure && capo_bug_any(events, is_word, (void *)(uintptr_t)f->kind, NULL)))
                 return FORM_EVENT;
-        return strcmp(f->sure, "unsure") ? FORM_STATEMENT : FORM_LINES;
+        return sure ? FORM_STATEMENT : FORM_LINES;
 }
 
 bool capo_verdict_decides(const struct capo_diagnose_finding *v)
@@ -65,7 +68,7 @@ static bool has_mark(const struct capo_diagnose_finding *f, struct capo_evidence
 /* "NAME: quoted line"; the name ends where its row begins to explain. */
 static void list_state(struct capo_diagnose_finding *list, const struct capo_diagnose_finding *f)
 {
-        size_t n = strlen(f->headline);
+        size_t n = strncmp(f->headline, "IF ", 3) ? strlen(f->headline) : 0;
 
         for (const char *ends = ":,;("; *ends; ends++)
                 n = strcspn(f->headline, (char[]){*ends, 0}) < n
@@ -73,7 +76,9 @@ static void list_state(struct capo_diagnose_finding *list, const struct capo_dia
                             : n;
         while (n && f->headline[n - 1] == ' ')
                 n--;
-        if (*f->detail)
+        if (*f->detail && !n)
+                ADD(list->detail, "%s%s", *list->detail ? "\n" : "", f->detail);
+        else if (*f->detail)
                 ADD(list->detail, "%s%.*s: %s", *list->detail ? "\n" : "", (int)n, f->headline,
                     f->detail);
         else
@@ -115,7 +120,8 @@ static void tell_states(struct capo_evidence *e)
 
         if (!n || e->timed_out || (topic != CAPO_TOPIC_SLOW && topic != CAPO_TOPIC_NONE) ||
             (verdict &&
-             (verdict->rank > CAPO_RANK_UNDECIDED || strstr(verdict->headline, "IS NORMAL"))))
+             (verdict->rank > CAPO_RANK_UNDECIDED || strstr(verdict->headline, "IS NORMAL") ||
+              (verdict->rank == CAPO_RANK_UNDECIDED && topic != CAPO_TOPIC_SLOW))))
                 return; /* such a state fails no job */
         if (verdict && verdict->rank == CAPO_RANK_SLOW) {
                 v = &e->findings[at];
@@ -129,6 +135,34 @@ static void tell_states(struct capo_evidence *e)
         capo_finding_is(&list, CAPO_RANK_UNDECIDED, "states", "unsure");
         SAY(list.headline, "NOT DECIDED; SETTINGS AND STATES HERE THAT CAN COST SPEED");
         *capo_evidence_finding(e) = list;
+}
+
+/* ---- what came before ---- */
+
+enum { EARLIER = 2 };
+
+/* Where a verdict only says what happened, the lines that other rows know from before it. */
+static void tell_earlier(struct capo_evidence *e)
+{
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+        struct capo_diagnose_finding *to;
+        unsigned n = 0;
+
+        if (!v || find_form(v) != FORM_EVENT)
+                return;
+        to = &e->findings[v - e->findings];
+        for (uint32_t i = 0; i < e->n_findings && n < EARLIER; i++) {
+                const struct capo_diagnose_finding *f = &e->findings[i];
+
+                if (f == v || !f->n_marks || f->rank < CAPO_RANK_UNDECIDED || !*f->detail ||
+                    !strcmp(f->kind, "birth") || !capo_finding_earlier(e, f, v) ||
+                    has_mark(to, f->marks[0]))
+                        continue;
+                ADD(to->detail, "%searlier in the text: %.*s", *to->detail ? "\n" : "",
+                    (int)strcspn(f->detail, "\n"), f->detail);
+                capo_finding_mark(to, f->marks[0]);
+                n++;
+        }
 }
 
 /* ---- all ---- */
@@ -172,6 +206,7 @@ void capo_evidence_settle(struct capo_evidence *e)
 {
         show_lines(e);
         tell_states(e);
+        tell_earlier(e);
         doubt_health(e);
         capo_prose_read(e, capo_evidence_verdict(e));
         name_vendor(e);

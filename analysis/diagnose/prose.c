@@ -95,8 +95,9 @@ static const char hangs
    conditions[] =
            "with |without |single|one GPU|1 GPU|one node|1 node|two |only |when |if |same |other |but |while |instead|alone|"
            "单机|单卡|不用",
+   contrasts[] = "than|compared|against|while|slower|faster|比",
    differences[] =
-           "only see|only with|only if|only when|only happens|happens only|hangs only|fails only|only on|only in|if I |if we |when I |when we |unless|as soon as|as long as|"
+           "only see|the moment |whenever |each time |every time |only with|only if|only when|only happens|happens only|hangs only|fails only|only on|only in|if I |if we |when I |when we |unless|as soon as|as long as|"
            "but not|whereas|not with|once I ",
    manners[] =
            "thank|anybody|anyone|somebody|please|any idea|any help|what can |how can |how do |how to |should I|is there |"
@@ -339,7 +340,7 @@ static void keep_sentence(struct said *s, void *arg)
 
 /* "Only with filter_empty_gt=False", "works if ...", "since the upgrade": the more such words, the
  * more telling. 0: no difference. */
-static int score_sentence(const char *text)
+static int score_sentence(const char *text, enum capo_topic topic)
 {
         bool good = has_word(text, works) && !has_word(text, "sometimes"),
              bad = has_word(text, hangs) || has_word(text, slow) || has_word(text, fails) ||
@@ -348,8 +349,7 @@ static int score_sentence(const char *text)
              when = has_word(text, conditions);
         int score = (only ? 4 : 0) + (good && when ? 4 : 0) + (good && bad ? 2 : 0) +
                     (changed && (good || bad) ? 4 : 0) +
-                    (has_word(text, slow) &&
-                                     has_word(text, "than|compared|against|while|slower|faster|比")
+                    (topic == CAPO_TOPIC_SLOW && has_word(text, slow) && has_word(text, contrasts)
                              ? 4
                              : 0);
 
@@ -383,7 +383,8 @@ static void quote_sentence(const struct sentences *all, uint32_t at,
         capo_finding_mark(f, all->v[at].mark);
 }
 
-static void tell_difference(const struct capo_evidence *e, struct capo_diagnose_finding *f)
+static void tell_difference(const struct capo_evidence *e, enum capo_topic topic,
+                            struct capo_diagnose_finding *f)
 {
         struct sentences all = {.v = xcalloc(SENTENCES_MOST, sizeof *all.v)};
         uint32_t shown = UINT32_MAX;
@@ -394,7 +395,7 @@ static void tell_difference(const struct capo_evidence *e, struct capo_diagnose_
                 int most = 0;
 
                 for (uint32_t i = 0; i < all.n; i++) {
-                        int score = score_sentence(all.v[i].text);
+                        int score = score_sentence(all.v[i].text, topic);
 
                         if (score > most && (shown == UINT32_MAX || i > shown + 1 || i + 1 < shown))
                                 most = score, best = i;
@@ -548,7 +549,7 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
         tell_notable(e, &f);
         if (!v && (topic == CAPO_TOPIC_HANG || topic == CAPO_TOPIC_SLOW))
                 tell_gap(e, &f);
-        tell_difference(e, &f);
+        tell_difference(e, v && !strcmp(v->kind, "error") ? CAPO_TOPIC_ERROR : topic, &f);
         if (!*f.detail)
                 return;
         if (v) {

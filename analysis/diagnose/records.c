@@ -126,7 +126,7 @@ int32_t capo_record_rank(const struct capo_records *r, const char *line)
 
 /* ---- when ---- */
 
-/* "E918 19:29:24.4", "E0824 17:02", "2025-06-09 10:26:31", "2026-08-27T10:40:11". */
+/* "E918 19:29:24.4", "E0824 17:02", "2025-06-09 10:26:31", "2026-08-27T10:40:11", "[1744102518.301442]". */
 static int64_t read_time(const char *at, const char *line)
 {
         unsigned year, month, day, h, m, s;
@@ -137,6 +137,8 @@ static int64_t read_time(const char *at, const char *line)
             month >= 1 && month <= 12 && day >= 1 && day <= 31)
                 return ((int64_t)month * 31 + day) * 86400 + h * 3600 + m * 60 + s;
         n = strspn(at, "0123456789");
+        if (n == 10 && at == line + 1 && *line == '[' && at[n] == '.') /* since 1970 */
+                return strtoll(at, NULL, 10);
         if (at == line || !strchr("EWIF", at[-1]) || n < 3 || n > 4 || at[n] != ' ')
                 return -1;
         memcpy(digits, at, n);

@@ -191,6 +191,19 @@ printf '%s\n' 'Multi-node training stops at the start.' 'initializing ddp: GLOBA
 expect 3 'last line of the output: initializing ddp' -- member.md
 tail -2 member.md >>member.md
 expect 3 'RANKS 0, 1 OF 4 START TWICE, AND NO LINE IS OF ranks 2, 3' -- member.md
+# a setting is listed for a slow job, and never shown for one that hangs
+for said in 'The training is slow on these cards.' 'The training hangs.'; do
+        printf '%s\n' "$said" '' 'n0:1:2 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.' >setting.md
+        case $said in
+        *slow*) expect 3 'NOT DECIDED; SETTINGS AND STATES .*: n0:1:2 .0. NCCL INFO NCCL_P2P_DISABLE set' -- setting.md ;;
+        *) "$capo" diagnose setting.md | grep -q 'SETTINGS AND STATES' && { echo "a setting beside a hang: $("$capo" diagnose setting.md)"; bad=1; } ;;
+        esac
+done
+# a silence, a refusal and what an image is built with are shown as lines
+printf '%s\n' 'mpirun hangs here:' '[1744102518.3] [n0:1:0] UCX DEBUG a' '[1744102670.6] [n0:1:0] UCX DEBUG b' >silence.md
+expect 3 '152 s pass between these two lines:.*DEBUG a.*DEBUG b' -- silence.md
+printf '%s\n' 'Two workers are slow.' '    [ ] NCCL' '    [X] Gloo' 'Authentication refused: bad ownership or modes for directory /root/.ssh' >built.md
+expect 3 '\[ \] NCCL.*bad ownership' -- built.md
 # a launcher's label inside a row of nccl-tests
 printf '[0]  %s [0] 1335 12 %s 0\n' '16777216 4194304 float     sum -1[0] 1334 12 24.09 0' 24.06 '67108864 16777216 float     sum -1[0] 24410 2.7 5.27 0' 5.27 | sed '1i# size count type redop root time algbw busbw #wrong' >labels.txt
 expect 3 'BUS BANDWIDTH FALLS AS MESSAGES GROW: from 24.09 to 5.27' -- labels.txt
