@@ -111,8 +111,7 @@ int watch_write_file(const char *dir, const char *name, const char *old, bool sh
                 return -errno;
         if (shown) /* the exporter is another user, whatever the umask */
                 fchmod(fd, 0644);
-        fwrite(text, 1, n, out);
-        r = fflush(out) || (!shown && fsync(fd)) ? -errno : 0;
+        r = fwrite(text, 1, n, out) < n || fflush(out) || (!shown && fsync(fd)) ? -errno : 0;
         if (fclose(out) && r == 0)
                 r = -errno;
         if (r == 0 && old)
