@@ -236,18 +236,24 @@ static void read_members(struct capo_evidence *e)
                 if (!m.seen[i] && n_none < CAPO_DIAGNOSE_RANKS)
                         none[n_none++] = (int32_t)i;
         }
-        if (!n_none || !n_twice || once || m.last.text != m.first.text ||
+        if (!n_none || n_none > CAPO_DIAGNOSE_RANKS - 1 || !m.n || m.last.text != m.first.text ||
             m.last.line - m.first.line > 4 * m.of)
                 return;
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         capo_finding_mark(f, m.first);
         capo_finding_mark(f, m.last);
-        capo_rank_list(twice, n_twice, who);
-        SAY(f->headline, "%s OF %u START TWICE, AND NO LINE IS OF %s", capo_rank_shout(who), m.of,
-            capo_rank_list(none, n_none, others));
+        capo_rank_list(none, n_none, others);
+        if (n_twice && !once) {
+                SAY(f->headline, "%s OF %u START TWICE, AND NO LINE IS OF %s",
+                    capo_rank_shout(capo_rank_list(twice, n_twice, who)), m.of, others);
+                SAY(f->next,
+                    "has each node a node rank of its own (NODE_RANK, --node_rank)? Two with the same one both begin with rank 0");
+                return;
+        }
+        SAY(f->headline, "OF %u RANKS THAT ARE TO START, NO SUCH LINE IS OF %s", m.of, others);
         SAY(f->next,
-            "has each node a node rank of its own (NODE_RANK, --node_rank)? Two with the same one both begin with rank 0");
+            "does the launcher start a process for each rank (Slurm: srun, with --ntasks-per-node as many as GPUs are asked for)? If so, the output of these ranks, and a node rank of its own for each node");
 }
 
 /* ---- the address of the store ---- */

@@ -217,6 +217,9 @@ static const char *const stops[] = {
         "Saving model checkpoint|aving checkpoint|save_checkpoint|Saving the model|saving checkpoint|zero checkpoint saved|torch_checkpoint_engine",
 };
 
+/* A place that a script names, not its output. */
+static const char code[] = "init_process_group(|save_checkpoint(|def |import ";
+
 /* The last lines of a program: behind them a person writes on, or the text ends. */
 static void find_stop(const struct capo_evidence *e, struct capo_diagnose_finding *f)
 {
@@ -236,7 +239,7 @@ static void find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
                             !capo_line_has(r->text + r->v[next].begin, " hang| hung|tuck |freez"))
                                 continue;
                         for (size_t s = found ? found - 1 : 0; s < N_ELEMENTS(stops); s++) {
-                                if (!capo_line_has(line, stops[s]))
+                                if (!capo_line_has(line, stops[s]) || capo_line_has(line, code))
                                         continue;
                                 SAY(f->detail, "last line of the output: ");
                                 capo_quote(line, f->detail + strlen(f->detail), QUOTE);
@@ -519,7 +522,7 @@ const char *capo_prose_ask(struct capo_evidence *e, enum capo_topic topic, char 
         case CAPO_TOPIC_ERROR:
                 snprintf(
                         next, room,
-                        "which process failed first, by time? Its output from before that, and that of all others%s",
+                        "is this the first error of all processes, by time? If so, its lines before it%s; else the output of the one that failed first",
                         nccl && !debug ? " (NCCL_DEBUG=INFO)" : "");
                 break;
         case CAPO_TOPIC_NONE:
