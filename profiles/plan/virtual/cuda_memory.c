@@ -24,18 +24,20 @@ static struct plan_range *find_range(const char *address)
         return NULL;
 }
 
-bool plan_memory_find(const void *address, struct plan_range *out)
+bool plan_memory_find(const void *address, bool hold, struct plan_range *out)
 {
         const struct plan_range *r;
 
         pthread_mutex_lock(&lock);
         r = find_range(address);
         *out = r ? *r : (struct plan_range){0};
+        if (hold && out->handle)
+                out->handle->count++;
         pthread_mutex_unlock(&lock);
         return r;
 }
 
-void *plan_memory_map(void *at, size_t bytes, void *handle)
+void *plan_memory_map(void *at, size_t bytes, struct handle *handle)
 {
         size_t size = bytes ? (bytes + PAGE - 1) & ~(PAGE - 1) : PAGE;
         char *base =
@@ -49,6 +51,8 @@ void *plan_memory_map(void *at, size_t bytes, void *handle)
         room = capo_array_room(&ranges, n_ranges, sizeof *ranges) == 0;
         if (room)
                 ranges[n_ranges++] = (struct plan_range){base, size, handle};
+        if (room && handle)
+                handle->count++;
         pthread_mutex_unlock(&lock);
         if (!room)
                 munmap(base, size);
@@ -57,9 +61,9 @@ void *plan_memory_map(void *at, size_t bytes, void *handle)
 
 /* With a reservation, one call restores it: with a hole in between, another thread could get memory
  * there, and lose it. */
-void *plan_memory_unmap(void *address, size_t reserved)
+struct handle *plan_memory_unmap(void *address, size_t reserved)
 {
-        void *handle = NULL;
+        struct handle *handle = NULL;
         struct plan_range *r;
 
         pthread_mutex_lock(&lock);
@@ -83,7 +87,7 @@ bool plan_memory_zero(void *address, size_t bytes)
         char *last = (char *)(((uintptr_t)address + bytes) & ~(PAGE - 1));
         struct plan_range r;
 
-        if (bytes < 16 * PAGE || !plan_memory_find(address, &r) ||
+        if (bytes < 16 * PAGE || !plan_memory_find(address, false, &r) ||
             (char *)address + bytes > r.base + r.bytes ||
             madvise(first, (size_t)(last - first), MADV_DONTNEED) < 0)
                 return false;

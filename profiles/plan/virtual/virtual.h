@@ -39,21 +39,28 @@ void plan_kernel_decode(struct plan_seen *seen, int func);
  * plan_gap()). */
 void *plan_cuda_find(const char *name);
 
-/* Virtual device memory. */
+/* Virtual device memory. A range counts as one user of its handle. */
+struct handle {
+        uint64_t bytes;
+        _Atomic int count;
+        int pid;
+        int types; /* types of shareable handles it was created for */
+};
 struct plan_range {
         char *base;
         size_t bytes;
-        void *handle; /* what is mapped there; NULL: an allocation */
+        struct handle *handle; /* what is mapped there; NULL: an allocation */
 };
 /** plan_memory_map() - @at: in a reservation; NULL: anywhere. Return: NULL: no memory. */
-void *plan_memory_map(void *at, size_t bytes, void *handle);
+void *plan_memory_map(void *at, size_t bytes, struct handle *handle);
 /** plan_memory_unmap() - the range that begins there, if any. @reserved: bytes to reserve again; 0:
- * none. Return: its handle. */
-void *plan_memory_unmap(void *address, size_t reserved);
+ * none. Return: its handle, for the caller to put. */
+struct handle *plan_memory_unmap(void *address, size_t reserved);
 /** plan_memory_zero() - drop the pages. Return: false: not device memory, or too small. */
 bool plan_memory_zero(void *address, size_t bytes);
-/** plan_memory_find() - the range that contains @address. Return: is there one? */
-bool plan_memory_find(const void *address, struct plan_range *out);
+/** plan_memory_find() - the range that contains @address. @hold: the caller becomes a user of its
+ * handle. Return: is there one? */
+bool plan_memory_find(const void *address, bool hold, struct plan_range *out);
 
 /* Simulated nodes without a process (plan_job.messages). What ranks exchange when a communicator is
  * created goes through the job's memory. What the missing nodes would send is derived from two

@@ -16,13 +16,6 @@ _Thread_local struct plan_seen *plan_seen;
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801 };
 
-struct handle {
-        uint64_t bytes;
-        _Atomic int count;
-        int pid;
-        int types; /* types of shareable handles it was created for */
-};
-
 static struct handle *handle_new(uint64_t bytes, int types)
 {
         struct handle *h = calloc(1, sizeof *h);
@@ -130,10 +123,7 @@ static int cuMemAddressReserve(void **p, size_t bytes, size_t align, void *hint,
 static int cuMemMap(void *p, size_t bytes, size_t offset, struct handle *h,
                     unsigned long long flags)
 {
-        if (!plan_memory_map(p, bytes, h))
-                return OUT_OF_MEMORY;
-        h->count++;
-        return 0;
+        return plan_memory_map(p, bytes, h) ? 0 : OUT_OF_MEMORY;
 }
 
 static int cuMemUnmap(void *p, size_t bytes)
@@ -146,10 +136,9 @@ static int cuMemRetainAllocationHandle(struct handle **h, void *p)
 {
         struct plan_range r;
 
-        if (!plan_memory_find(p, &r) || !r.handle)
+        if (!plan_memory_find(p, true, &r) || !r.handle)
                 return INVALID_VALUE;
         *h = r.handle;
-        (*h)->count++;
         return 0;
 }
 
@@ -213,7 +202,7 @@ static int cuMemGetAddressRange(void **base, size_t *bytes, void *p)
 {
         struct plan_range r;
 
-        if (!plan_memory_find(p, &r))
+        if (!plan_memory_find(p, false, &r))
                 return INVALID_VALUE;
         if (base)
                 *base = r.base;
