@@ -118,7 +118,8 @@ static void tell_states(struct capo_evidence *e)
         const struct capo_diagnose_finding *verdict = capo_evidence_verdict(e);
         size_t at = verdict ? (size_t)(verdict - e->findings) : 0;
 
-        if (!n || e->timed_out || (topic != CAPO_TOPIC_SLOW && topic != CAPO_TOPIC_NONE) ||
+        if (!n || (topic == CAPO_TOPIC_NONE && !e->n_runs && capo_evidence_hangs(e)) ||
+            topic == CAPO_TOPIC_HANG || topic == CAPO_TOPIC_ERROR ||
             (verdict &&
              (verdict->rank > CAPO_RANK_UNDECIDED || strstr(verdict->headline, "IS NORMAL") ||
               (verdict->rank == CAPO_RANK_UNDECIDED && topic != CAPO_TOPIC_SLOW))))

@@ -350,11 +350,11 @@ static int score_sentence(const char *text, enum capo_topic topic)
                    has_word(text, "not |n't "),
              only = has_word(text, differences), changed = has_word(text, changes),
              when = has_word(text, conditions);
-        int score = (only ? 4 : 0) + (good && when ? 4 : 0) + (good && bad ? 2 : 0) +
-                    (changed && (good || bad) ? 4 : 0) +
-                    (topic == CAPO_TOPIC_SLOW && has_word(text, slow) && has_word(text, contrasts)
-                             ? 4
-                             : 0);
+        int score =
+                (only ? 4 : 0) + (good && when ? 4 : 0) + (good && bad ? 2 : 0) +
+                (changed && (good || bad) ? 4 : 0) +
+                (topic == CAPO_TOPIC_SLOW && has_word(text, slow) && has_word(text, contrasts) ? 4
+                                                                                               : 0);
 
         return has_word(text, manners) ? score - 4 : score;
 }
@@ -441,7 +441,7 @@ static void tell_notable(const struct capo_evidence *e, struct capo_diagnose_fin
                 for (uint32_t k = 0; k < r->n && n < LINES; k++) {
                         const char *line = r->text + r->v[k].begin;
 
-                        if (!capo_line_has(line, notable) || capo_line_is_prose(line))
+                        if (!capo_line_has(line, notable))
                                 continue;
                         add_line(f, line, (struct capo_evidence_mark){i, r->v[k].line});
                         n++;
