@@ -12,6 +12,7 @@
 #include "cli/check/check.h"
 #include "cli/check/check_folder.h"
 #include "profiles/reduce/reduce.h"
+#include "core/base/among.h"
 #include "core/base/clock.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
@@ -101,8 +102,8 @@ static double find_ceiling(int nodes, int gpus)
                 return known[nodes];
         asked[nodes] = true;
         if (capo_topology_this_machine(0, &t, why, sizeof why) < 0 || t->n_gpus < (size_t)gpus ||
-            (nodes > 1 && !t->n_nics))
-                return 0;
+            (nodes > 1 && !ANY_OF(nic, t->nics, t->n_nics, nic->gdr)))
+                return 0; /* an interface without verbs may not tell its speed: NCCL assumes 10 Gb/s */
         for (int node = 0; node < nodes; node++) {
                 for (int i = 0; i < gpus; i++)
                         ranks[n++] =
