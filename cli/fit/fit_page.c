@@ -468,8 +468,9 @@ void fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
         const struct {
                 const char *key, *text;
         } notes[] = {
-                {"nccl",
-                 like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl) : "not recorded"},
+                {"nccl", like->nccl      ? capo_nccl_text(like->nccl, nccl, sizeof nccl)
+                         : fit->n_series ? "not recorded"
+                                         : ""},
                 {"clock", fit->n_series ? capo_make_name(fit->series[0].make) : ""},
                 {"source", sources},
                 {"samples", NULL},

@@ -68,7 +68,8 @@ grep -q "calls compared by how long NCCL's kernels waited (the GPU's clock)" "$w
 "$capo" fit -o "$work/profile.json" "$work/table" "$work/kernels" >"$work/fit" 2>"$work/err" || fail "no fit: $(cat "$work/err")"
 tr -s '\n ' ' ' <"$work/fit" | grep -Eq '[0-9] by symmetric kernels or copy engines' || fail "not in the fit: $(cat "$work/fit")"
 [ ! -e "$work/profile.json" ] || ! grep -qi 'symk\|engine' "$work/profile.json" || fail "a rule that no tuner can obey"
-"$capo" fit "$work/engines" >"$work/fit" 2>"$work/err" || fail "no fit of copy engines: $(cat "$work/err")"
+"$capo" fit -o "$work/engines.prof" "$work/engines" >"$work/fit" 2>"$work/err" || fail "no fit of copy engines: $(cat "$work/err")"
+grep -q 'not recorded' "$work/engines.prof" && fail "a release that was recorded is called not recorded"
 tr -s '\n ' ' ' <"$work/fit" | grep -q '[0-9] by symmetric kernels or copy engines' || fail "copy engines are not in the fit"
 [ $bad = 0 ] && echo "symmetric kernels and copy engines: recorded, reported, compared, explained, not fitted"
 exit $bad
