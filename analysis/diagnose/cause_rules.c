@@ -83,6 +83,8 @@ static void try_rule(struct capo_evidence *e, const struct cause_rule *rule)
         capo_finding_is(f, rule->rank, rule->kind, rule->sure);
         SAY(f->headline, "%s", rule->headline);
         SAY(f->next, "%s", rule->next);
+        if (rule->rank == CAPO_RANK_SLOW && n > 1) /* the first words show the state */
+                n = 1;
         for (unsigned i = 0; i < n; i++) {
                 bool far = marks[i].at - marks[i].line > QUOTED / 2;
                 char line[QUOTED];

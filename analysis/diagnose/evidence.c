@@ -202,6 +202,8 @@ void capo_quote(const char *line, char *out, size_t room)
 
         if (n <= most) {
                 snprintf(out, room, "%.*s", (int)n, line);
+                for (char *tab = out; (tab = strchr(tab, '\t'));)
+                        *tab = ' ';
                 return;
         }
         while (end && line[end] != ' ')

@@ -5,10 +5,7 @@
  *      one-node     all ranks are on one node; two-nodes: on two; few-nodes: on 2 to 7
  *      one-comm     all of NCCL's lines are of communicators of one size
  *      uneven       the hosts have different numbers of ranks of one communicator
- *      nic-far      nvidia-smi topo -m: no GPU shares a PCIe switch with a NIC
- *      nic-near     one does
- *      nvlink       GPUs are connected by NVLink
- *      pcie         GPUs are connected by PCIe alone
+ *      nvlink       nvidia-smi topo -m: GPUs are connected by NVLink
  *      nvlink-pairs some pairs of GPUs have NVLink, others have not
  *      gpus-far     no two GPUs share NVLink or a PCIe switch
  *      amd          GPUs of AMD
@@ -133,7 +130,7 @@ static void read_hosts(struct capo_evidence *e)
 }
 
 struct matrix {
-        bool nic[CELLS], any_nic, near, nvlink, pcie, pair_near;
+        bool nic[CELLS], nvlink, pcie, pair_near;
         uint32_t n;
 };
 
@@ -149,11 +146,8 @@ static void read_row(struct matrix *m, const char *line)
                 return;
         SAY(row, "%.*s", (int)strcspn(line, "\r\n"), line);
         if (head)
-                *m = (struct matrix){.any_nic = m->any_nic,
-                                     .near = m->near,
-                                     .nvlink = m->nvlink,
-                                     .pcie = m->pcie,
-                                     .pair_near = m->pair_near};
+                *m = (struct matrix){
+                        .nvlink = m->nvlink, .pcie = m->pcie, .pair_near = m->pair_near};
         for (char *cell, *save = NULL; (cell = strtok_r(rest, " \t", &save)) && n < CELLS;) {
                 rest = NULL;
                 if (head) {
@@ -163,11 +157,7 @@ static void read_row(struct matrix *m, const char *line)
                                 return;
                         continue;
                 }
-                if (n && n <= m->n && m->nic[n - 1]) {
-                        m->any_nic |= !strcmp(cell, "NODE") || !strcmp(cell, "SYS") ||
-                                      !strcmp(cell, "PHB") || cell[0] == 'P';
-                        m->near |= !strcmp(cell, "PIX") || !strcmp(cell, "PXB");
-                } else if (n && n <= m->n) {
+                if (n && n <= m->n && !m->nic[n - 1]) {
                         m->nvlink |= cell[0] == 'N' && cell[1] == 'V';
                         m->pcie |= !strcmp(cell, "NODE") || !strcmp(cell, "SYS") || cell[0] == 'P';
                         m->pair_near |= !strcmp(cell, "PIX") || !strcmp(cell, "PXB");
@@ -246,10 +236,8 @@ void capo_facts_read(struct capo_evidence *e)
                         n_nics = n > n_nics ? n : n_nics;
                 }
         }
-        if (m.any_nic)
-                add_fact(e, m.near ? "@nic-near" : "@nic-far");
-        if (m.nvlink || m.pcie)
-                add_fact(e, m.nvlink ? "@nvlink" : "@pcie");
+        if (m.nvlink)
+                add_fact(e, "@nvlink");
         if (m.pcie && m.nvlink)
                 add_fact(e, "@nvlink-pairs");
         if (m.pcie && !m.nvlink && !m.pair_near)

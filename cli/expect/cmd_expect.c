@@ -384,8 +384,8 @@ const struct cli_command expect_command = {
         .about = "Says whether a measured bus bandwidth is normal. It is compared with public "
                  "measurements of such a machine, with what real NCCL predicts for it on virtual "
                  "GPUs, and with the most that the links carry. If it is low, the page lists "
-                 "likely causes in order; those that a log line or a recorded setting proves "
-                 "come first.\n"
+                 "what to check, in order; what a log line or a recorded setting shows comes "
+                 "first.\n"
                  "\n"
                  "INPUT is output of nccl-tests (best with its NCCL_DEBUG lines), a folder of "
                  "capo logs, also of a running job, or another file that capo fit reads.",

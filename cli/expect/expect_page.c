@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page: the answer, the numbers it is compared with, likely causes, what is not known. */
+/* The page: the answer, the numbers it is compared with, what to check, what is not known. */
 
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/job/figures.h"
@@ -186,7 +186,7 @@ static bool is_low(const struct capo_expected_row *row)
 static void add_causes(struct expect_page *page, struct cli_page *out)
 {
         static const struct cli_column columns[] = {{NULL, "r"}, {NULL, "l~"}};
-        struct cli_section *s = cli_page_section(out, "CAUSES", columns, N_ELEMENTS(columns));
+        struct cli_section *s = cli_page_section(out, "TO CHECK", columns, N_ELEMENTS(columns));
         struct capo_expected_cause causes[CAPO_EXPECTED_CAUSES];
         const struct capo_expected_row *row = expect_main(page);
         const struct capo_known_bug *bug;
@@ -203,7 +203,7 @@ static void add_causes(struct expect_page *page, struct cli_page *out)
                         cli_section_cell(s, "%s (%s: %s): %s", c->text,
                                          expect_found_in(page, c->proof, place), c->proof, c->next);
                 else
-                        cli_section_cell(s, "%s: %s", c->text, c->next);
+                        cli_section_cell(s, "%s? %s", c->text, c->next);
         }
         while (is_low(row) && (bug = find_bug(page, &from))) {
                 cli_section_cell(s, "%u", ++n);

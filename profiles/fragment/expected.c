@@ -188,7 +188,9 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
                         if (proved && behind && !strncmp(next, "NCCL_DEBUG=INFO: ", 17))
                                 next = behind + 2;
                         out[n] = (struct capo_expected_cause){c->name, c->text, next, ""};
-                        memcpy(out[n++].proof, proof, sizeof proof);
+                        if (c->fits != SHARE) /* its words name the machine, not the cause */
+                                memcpy(out[n].proof, proof, sizeof proof);
+                        n++;
                 }
         }
         return n;
