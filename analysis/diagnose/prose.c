@@ -86,7 +86,7 @@ static const char hangs
            "performance|GB/s|MB/s|tokens/s|it/s|慢",
    fails[] = "error|fail|crash|exception|dies|killed|aborts|broken|goes down|报错|失败",
    works[] =
-           "works|worked|is fine|was fine|runs fine|ran fine|runs|ran|trains|passes|succeeds|is ok|no problem|no such problem|without problem|"
+           "works|worked|is fine|was fine|runs fine|ran fine|runs|can run|could run|ran |trains|passes|succeeds|is ok|no problem|no such problem|without problem|"
            "goes through|go through|comes up|syncs|as it should|as they should|get past|gets past|became normal|normal again|normally|is faster|a lot faster|is fast|finishes|completes|reports OK|helps|"
            "正常|没有这个问题|没问题|能跑",
    changes[] =
@@ -95,12 +95,12 @@ static const char hangs
    conditions[] =
            "with |without |single|one GPU|1 GPU|one node|1 node|two |only |when |if |same |other |but |while |instead|alone|"
            "单机|单卡|不用",
-   contrasts[] = "than|compared|against|while|slower|faster|比",
+   contrasts[] = "than|but |compared|against|while|slower|faster|比",
    differences[] =
            "only see|the moment |whenever |each time |every time |only with|only if|only when|only happens|happens only|hangs only|fails only|only on|only in|if I |if we |when I |when we |unless|as soon as|as long as|"
            "but not|whereas|not with|once I ",
    manners[] =
-           "thank|anybody|anyone|somebody|please|any idea|any help|what can |how can |how do |how to |should I|is there |"
+           "I'm sure|I am sure|checked|thank|anybody|anyone|somebody|please|any idea|any help|what can |how can |how do |how to |should I|is there |"
            "expected behavior|steps to|to reproduce|describe the";
 
 /* In any case of letters, at the begin of a word. */
@@ -386,7 +386,7 @@ static void quote_sentence(const struct sentences *all, uint32_t at,
         capo_finding_mark(f, all->v[at].mark);
 }
 
-static void tell_difference(const struct capo_evidence *e, enum capo_topic topic,
+static void tell_difference(const struct capo_evidence *e, enum capo_topic topic, const char *known,
                             struct capo_diagnose_finding *f)
 {
         struct sentences all = {.v = xcalloc(SENTENCES_MOST, sizeof *all.v)};
@@ -400,7 +400,8 @@ static void tell_difference(const struct capo_evidence *e, enum capo_topic topic
                 for (uint32_t i = 0; i < all.n; i++) {
                         int score = score_sentence(all.v[i].text, topic);
 
-                        if (score > most && (shown == UINT32_MAX || i > shown + 1 || i + 1 < shown))
+                        if (score > most && !strstr(known, all.v[i].text) &&
+                            (shown == UINT32_MAX || i > shown + 1 || i + 1 < shown))
                                 most = score, best = i;
                 }
                 if (most < LEAST_SCORE)
@@ -489,8 +490,9 @@ static void tell_gap(const struct capo_evidence *e, struct capo_diagnose_finding
 const char *capo_prose_ask(struct capo_evidence *e, enum capo_topic topic, char *next, size_t room)
 {
         bool stacks = false, debug = capo_evidence_has("NCCL INFO", e),
+             test = e->n_runs || capo_evidence_has("_perf", e),
              nccl = !capo_evidence_has("[ ] NCCL", e) &&
-                    capo_bug_any("NCCL|nccl|torch", capo_evidence_has, e, NULL),
+                    (test || capo_bug_any("NCCL|nccl|torch", capo_evidence_has, e, NULL)),
              python = capo_bug_any("python|torch|.py", capo_evidence_has, e, NULL);
 
         for (uint32_t i = 0; i < e->n_texts; i++)
@@ -514,8 +516,7 @@ const char *capo_prose_ask(struct capo_evidence *e, enum capo_topic topic, char 
         case CAPO_TOPIC_SLOW:
                 snprintf(
                         next, room, "%s",
-                        e->n_runs
-                                ? "the same test on fewer GPUs, then on fewer nodes: with which step does the rate fall?"
+                        test ? "the same test on fewer GPUs, then on fewer nodes: with which step does the rate fall?"
                         : nccl ? "all_reduce_perf (nccl-tests) on the same GPUs and nodes: is it slow, too? Then the way between them; else a profile of one step of the program"
                                : "a profile of one step: how long are its parts (computing, data, communication)?");
                 break;
@@ -552,7 +553,8 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
         tell_notable(e, &f);
         if (!v && (topic == CAPO_TOPIC_HANG || topic == CAPO_TOPIC_SLOW))
                 tell_gap(e, &f);
-        tell_difference(e, v && !strcmp(v->kind, "error") ? CAPO_TOPIC_ERROR : topic, &f);
+        tell_difference(e, v && !strcmp(v->kind, "error") ? CAPO_TOPIC_ERROR : topic,
+                        v ? v->detail : "", &f);
         if (!*f.detail)
                 return;
         if (v) {

@@ -230,8 +230,8 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                     "A RUN OF NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
                 SAY(f->next, "%s",
                     capo_evidence_has("NCCL INFO", e)
-                            ? "did it hang? Then the stack of each rank: gdb -p PID"
-                            : "did it hang? Then the last line of each rank with NCCL_DEBUG=INFO");
+                            ? "while it hangs, the stack of each rank (gdb -p PID): are all in the same call?"
+                            : "while it hangs, the last line of each rank with NCCL_DEBUG=INFO: does each print Init COMPLETE?");
         }
 }
 
