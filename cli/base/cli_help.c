@@ -2,63 +2,45 @@
 /* Prints --help and the manual page from the option tables. */
 #include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_screen.h"
 #include "core/base/xalloc.h"
 
 enum { WIDTH = 80, LABEL_MAX = 22 };
 
-/* Print a line verbatim, such as a command. If it must be broken, it is broken as a shell would
- * allow. */
-static void wrap_command(FILE *out, const char *line, int n, const char *hear, int indent)
+/* Print @n bytes of @line from column @at on, wrapped at WIDTH; further lines are indented by @indent.
+ * @more: ends a line that goes on, as a shell would allow */
+static void wrap_line(FILE *out, const char *line, int n, const char *more, int at, int indent)
 {
-        int at = (int)strspn(line, " ");
+        _cleanup_free_ char *copy = xstrndup(line, (size_t)n);
 
-        fprintf(out, "%.*s", at, line);
-        for (int i = at, word; i < n; i += word, i += (int)strspn(line + i, " ")) {
-                int before = i > 0 && line[i - 1] == ' ' ? 1 : 0, gap = 0;
+        for (const char *rest = copy; *rest; at = indent) {
+                unsigned room = (unsigned)(WIDTH - at);
+                size_t fits = cli_screen_width(rest) <= room
+                                      ? strlen(rest)
+                                      : cli_screen_fold(rest, room - (unsigned)strlen(more), NULL);
 
-                while (before && i - gap > 0 && line[i - gap - 1] == ' ')
-                        gap++;
-                gap = i == (int)strspn(line, " ") ? 0 : gap;
-                word = (int)strcspn(line + i, " ");
-                word = word < n - i ? word : n - i;
-                if (at + gap + word + (i + word < n ? (int)strlen(hear) : 0) > WIDTH && gap) {
-                        fprintf(out, "%s\n%*s", hear, indent, "");
-                        at = indent;
-                        gap = 0;
-                }
-                at += fprintf(out, "%*s%.*s", gap, "", word, line + i);
+                fprintf(out, "%.*s", (int)fits, rest);
+                rest += fits;
+                rest += strspn(rest, " ");
+                if (*rest)
+                        fprintf(out, "%s\n%*s", more, indent, "");
         }
 }
 
-/* Print the words of @text from column @at on, wrapped at WIDTH; further lines are indented by
- * @indent. Lines of @text are paragraphs; those that begin with a blank are printed unchanged. */
+/* The same of all lines of @text, which are paragraphs; those that begin with a blank are commands. */
 static void wrap_text(FILE *out, const char *text, int at, int indent)
 {
-        while (*text) {
-                int line = (int)strcspn(text, "\n");
+        for (int n; *text; text += n + (text[n] != 0), at = indent) {
+                int blanks = (int)strspn(text, " ");
 
-                if (*text == ' ') {
-                        wrap_command(out, text, line,
-                                     strstr(text, "capo ") == text + strspn(text, " ") ? " \\" : "",
-                                     (int)strspn(text, " ") + 4);
-                        text += line;
-                }
-                while (*text && *text != '\n') {
-                        int n = (int)strcspn(text, " \n");
-
-                        if (at > indent && at + 1 + n > WIDTH) {
-                                fprintf(out, "\n%*s", indent, "");
-                                at = indent;
-                        }
-                        at += fprintf(out, "%s%.*s", at > indent ? " " : "", n, text);
-                        text += n;
-                        text += strspn(text, " ");
-                }
-                if (*text)
-                        text++;
+                n = (int)strcspn(text, "\n");
+                if (blanks)
+                        wrap_line(out, text, n, strncmp(text + blanks, "capo ", 5) ? "" : " \\", 0,
+                                  blanks + 4);
+                else
+                        wrap_line(out, text, n, "", at, indent);
                 fputc('\n', out);
-                at = indent;
-                if (*text && *text != '\n')
+                if (text[n] && text[n + 1] && text[n + 1] != '\n')
                         fprintf(out, "%*s", indent, "");
         }
 }
@@ -144,7 +126,7 @@ static void each_usage(FILE *out, const struct cli_verb *verb, const char *befor
 
                 snprintf(whole, sizeof whole, "%scapo %s%s%.*s", before, verb->name, n ? " " : "",
                          n, line);
-                wrap_command(out, whole, (int)strlen(whole), "", 15);
+                wrap_line(out, whole, (int)strlen(whole), "", 0, 15);
                 fputc('\n', out);
                 before = "       ";
                 line = line[n] ? line + n + 1 : NULL;
@@ -189,8 +171,8 @@ void cli_help(FILE *out, const struct cli_verb *verb, bool all)
         }
         if (c->list && all)
                 c->list(out);
-        fputs("\nExit status:", out);
-        wrap_text(out, c->status, 12, 0);
+        fputs("\nExit status: ", out);
+        wrap_text(out, c->status, 13, 0);
 }
 
 void cli_usage(FILE *out)

@@ -536,7 +536,7 @@ const struct cli_command run_command = {
                 "NCCL or libfabric are left alone: no thread, no file, no output. A PyTorch job on CPUs (Gloo) is one of these.",
         .options = options,
         .after =
-                "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
+                "The same by environment alone: LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
                 "All settings: capo env\n"
                 "\n"
                 "  capo run -- torchrun --nproc-per-node 8 train.py\n"
