@@ -9,26 +9,16 @@
 void capo_judge(struct capo_page *page);
 
 /* Its steps, in this order; each may use the results of those before. */
-
-/** capo_judge_rows() - rows, judged, others, classes and totals (page_rows.c). */
-void capo_judge_rows(struct capo_page *page);
-/** capo_judge_exposed() - exposed_most (exposed.c). */
-void capo_judge_exposed(struct capo_page *page);
-/** capo_judge_waits() - waits (lateness.c). */
-void capo_judge_waits(struct capo_page *page);
-/** capo_judge_creation() - created, creation (creation.c). */
-void capo_judge_creation(struct capo_page *page);
-/** capo_judge_places() - places and rules (places.c). */
-void capo_judge_places(struct capo_page *page);
-/** capo_judge_links() - links (nic_notes.c). */
-void capo_judge_links(struct capo_page *page);
-/** capo_judge_problems() - problems (problems.c, log_problems.c). */
-void capo_judge_problems(struct capo_page *page);
-/** capo_judge_logs() - the problems of single logs (log_problems.c), a step of
- * capo_judge_problems(). */
+void capo_judge_rows(struct capo_page *page);     /* rows, judged, others, classes, totals */
+void capo_judge_exposed(struct capo_page *page);  /* exposed_most */
+void capo_judge_waits(struct capo_page *page);    /* waits */
+void capo_judge_places(struct capo_page *page);   /* places, rules */
+void capo_judge_links(struct capo_page *page);    /* links */
+void capo_judge_creation(struct capo_page *page); /* created, creation */
+void capo_judge_problems(struct capo_page *page); /* problems; of single logs: */
 void capo_judge_logs(struct capo_page *page);
-/** capo_judge_next() - next (next_steps.c). */
-void capo_judge_next(struct capo_page *page);
+void capo_judge_endings(struct capo_page *page); /* when and in which call processes ended badly */
+void capo_judge_next(struct capo_page *page);    /* next */
 
 /** capo_known_nccl_share() - the NCCL share of the job's @steps as the report prints it; < 0: not
  * known. */
@@ -53,10 +43,6 @@ const char *capo_sample_advice(const struct capo_job *job);
 /** capo_few_text() - the calls that hold most of the waiting: "call #31", "calls #1 to #4", "4 calls
  * from #80 to #320". Return: @text. */
 char *capo_few_text(const struct capo_skew *k, char text[96]);
-
-/** capo_judge_endings() - finds when processes that did not end by themselves ended, and in which
- * call (endings.c); a step of capo_judge_logs(). */
-void capo_judge_endings(struct capo_page *page);
 
 /** capo_process_of_here() - did it run on this machine since its last boot? As far as its log
  * tells. */

@@ -9,27 +9,15 @@
 struct cli_page *report_page(const struct capo_page *r);
 
 /* Its sections; each is empty if there is nothing to report. */
-
-/** report_rows() - TIME BY CALL. */
-struct cli_section *report_rows(const struct capo_page *r, struct cli_page *page);
-
-/** report_ceiling_rows() - CEILINGS. */
-void report_ceiling_rows(const struct capo_page *r, struct cli_page *page);
-
-/** report_waits() - WAITING. */
-void report_waits(const struct capo_page *r, struct cli_page *page);
-
-/** report_steps() - STEPS. */
-void report_steps(const struct capo_page *r, struct cli_page *page);
-
-/** report_comms() - COMMUNICATORS. */
-void report_comms(const struct capo_page *r, struct cli_page *page);
-
-/** report_network() - NETWORK, NETWORK BY CALL. */
-void report_network(const struct capo_page *r, struct cli_page *page);
-
-/** report_trials() - TRIALS: rows compared with NCCL's own choice. */
-void report_trials(const struct capo_page *r, struct cli_page *page);
+struct cli_section *report_rows(const struct capo_page *r,
+                                struct cli_page *page);                     /* TIME BY CALL */
+void report_ceiling_rows(const struct capo_page *r, struct cli_page *page); /* CEILINGS */
+void report_waits(const struct capo_page *r, struct cli_page *page);        /* WAITING */
+void report_steps(const struct capo_page *r, struct cli_page *page);        /* STEPS */
+void report_comms(const struct capo_page *r, struct cli_page *page);        /* COMMUNICATORS */
+void report_network(const struct capo_page *r,
+                    struct cli_page *page);                           /* NETWORK, NETWORK BY CALL */
+void report_trials(const struct capo_page *r, struct cli_page *page); /* TRIALS */
 
 /** report_size() - the size of a row; exact if requested, or if another row of its call would print
  * the same. */
