@@ -26,35 +26,25 @@ struct clean {
         uint64_t bytes;
 };
 
-static bool is_log(const char *head, size_t n)
-{
-        return n >= strlen(CAPO_LOG_MAGIC) && !memcmp(head, CAPO_LOG_MAGIC, strlen(CAPO_LOG_MAGIC));
-}
-
-static bool is_pack(const char *head, size_t n) { return capo_pack_is(head, n); }
-
-static bool is_verdict(const char *head, size_t n)
-{
-        return n >= 9 && !memcmp(head, "capo hang", 9);
-}
-
-static bool is_record(const char *head, size_t n) { return memmem(head, n, "\"capo_hang\"", 11); }
-
-static bool is_empty(const char *head, size_t n) { return !n; }
-
-static bool is_xml(const char *head, size_t n) { return n && *head == '<'; }
-
 /* What capo writes into a folder of logs. */
 static const struct kind {
         const char *pattern;
-        bool log;
-        bool (*known)(const char *head, size_t n);
+        bool log, anywhere;
+        const char *text; /* at its begin, or anywhere; NULL: of a log a pack, else nothing */
 } kinds[] = {
-        {"*.capo", true, is_log},          {"*" CAPO_PACK_SUFFIX, true, is_pack},
-        {"hang.txt", false, is_verdict},   {"hang.before.txt", false, is_verdict},
-        {"hang.json", false, is_record},   {"hang.watch", false, is_empty},
-        {"topology-*.xml", false, is_xml},
+        {"*.capo", true, false, CAPO_LOG_MAGIC},     {"*" CAPO_PACK_SUFFIX, true, false, NULL},
+        {"hang.txt", false, false, "capo hang"},     {"hang.before.txt", false, false, "capo hang"},
+        {"hang.json", false, true, "\"capo_hang\""}, {"hang.watch", false, false, NULL},
+        {"topology-*.xml", false, false, "<"},
 };
+
+static bool is_known(const struct kind *k, const char *head, size_t n)
+{
+        const char *found = k->text ? memmem(head, n, k->text, strlen(k->text)) : NULL;
+
+        return !k->text ? k->log ? capo_pack_is(head, n) : !n
+                        : found && (k->anywhere || found == head);
+}
 
 /* A file that capo may have written. */
 struct file {
@@ -79,7 +69,7 @@ static bool find_kind(int folder, const char *name, struct file *f)
                         return false;
                 n = pread(fd, head, sizeof head, 0);
                 f->kind = &kinds[i];
-                f->ours = n >= 0 && f->kind->known(head, (size_t)n);
+                f->ours = n >= 0 && is_known(f->kind, head, (size_t)n);
                 return true;
         }
         return false;

@@ -11,6 +11,7 @@
 #include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 
@@ -176,7 +177,8 @@ static bool all_timed(const struct capo_page *r, double silent)
 /* @last: it lasts until the job's end. */
 static void report_stall(struct capo_page *r, struct stall s, bool last)
 {
-        char verdict[256], stops[128], why[400];
+        char verdict[256], stops[128];
+        _cleanup_free_ char *why = NULL;
         struct capo_problem *p;
         int rank = -1;
 
@@ -184,26 +186,18 @@ static void report_stall(struct capo_page *r, struct stall s, bool last)
         find_stops(r, s, stops, sizeof stops, &rank);
         if (!*verdict && !*stops && !last)
                 rank = find_rank_of_step(r, s);
-        if (*verdict)
-                snprintf(why, sizeof why, "capo watch found %s (hang.txt)", verdict);
-        else if (*stops)
-                snprintf(why, sizeof why, "the process of rank%s", stops);
-        else if (last)
-                snprintf(why, sizeof why,
-                         "until a process ended; capo hang judges what the ranks waited for");
-        else if (rank >= 0)
-                snprintf(why, sizeof why, "the others waited for rank %d", rank);
-        else if (all_timed(r, length_of(s)))
-                snprintf(why, sizeof why,
-                         "no call took longer than %s on a GPU, so no rank waited in one for all "
-                         "that time; the GPUs may have had queued work",
-                         TEXT_TIME(longest_call(r)));
-        else if (r->steps.ran_ahead)
-                snprintf(why, sizeof why,
-                         "the hosts had made calls far ahead of the GPUs, which may have worked "
-                         "on these; the cause is not known");
-        else
-                snprintf(why, sizeof why, "who was the cause is not known");
+        why = *verdict ? xprintf("capo watch found %s (hang.txt)", verdict)
+              : *stops ? xprintf("the process of rank%s", stops)
+              : last ? xstrdup("until a process ended; capo hang judges what the ranks waited for")
+              : rank >= 0 ? xprintf("the others waited for rank %d", rank)
+              : all_timed(r, length_of(s))
+                      ? xprintf("no call took longer than %s on a GPU, so no rank waited in one for "
+                                "all that time; the GPUs may have had queued work",
+                                TEXT_TIME(longest_call(r)))
+                      : xstrdup(r->steps.ran_ahead
+                                        ? "the hosts had made calls far ahead of the GPUs, which may "
+                                          "have worked on these; the cause is not known"
+                                        : "who was the cause is not known");
         p = PROBLEM(r, STALL, r->job->n_ranks > (int)r->job->n_processes ? " that left a log" : "",
                     TEXT_TIME(length_of(s)),
                     TEXT_WHEN((uint64_t)fmin(fmax(s.from, 0), (double)INT64_MAX), "%H:%M:%S"), why);
