@@ -11,5 +11,5 @@
  * @json: owned by the caller, zero-terminated
  * @why: a sentence, if the return is negative
  *
- * Return: 0; -EINVAL: cut, damaged, or not plain data; -EFBIG; -ENOMEM. */
+ * Return: 0; -EINVAL: cut, damaged, or not plain data; -EFBIG. */
 int capo_pickle_json(const void *data, size_t size, char **json, char *why, size_t room);

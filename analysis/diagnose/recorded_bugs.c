@@ -99,7 +99,7 @@ char *capo_bug_text(const struct capo_known_bug *bug, char *text, size_t room)
         return text;
 }
 
-int capo_page_bugs(struct capo_page *page)
+void capo_page_bugs(struct capo_page *page)
 {
         unsigned effects = 1u << CAPO_BUG_CORRUPT | 1u << CAPO_BUG_SLOW;
         struct capo_recorded_bug found[CAPO_RECORDED_BUGS];
@@ -117,5 +117,4 @@ int capo_page_bugs(struct capo_page *page)
         n = capo_recorded_bugs(page->job, effects, NULL, found);
         for (int i = 0; i < n; i++)
                 PROBLEM(page, KNOWN_BUG, capo_bug_text(found[i].bug, text, sizeof text));
-        return n < 0 ? n : 0;
 }

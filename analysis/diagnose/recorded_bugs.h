@@ -21,7 +21,7 @@ struct capo_recorded_bug {
  * Rows of the table with neither a condition nor a symptom are skipped, because every job of that
  * release would match.
  *
- * Return: how many; -ENOMEM. */
+ * Return: how many. */
 int capo_recorded_bugs(const struct capo_job *job, unsigned effects, const char *stacks,
                        struct capo_recorded_bug *out);
 
@@ -33,5 +33,5 @@ char *capo_bug_text(const struct capo_known_bug *bug, char *text, size_t room);
 char *capo_bug_fixed(const struct capo_known_bug *bug, char *text);
 
 /** capo_page_bugs() - add problems to @page: bugs that corrupt data or make the job slow; if a
- * process was killed or stuck, also those that crash or hang it. Return: 0; -ENOMEM. */
-int capo_page_bugs(struct capo_page *page);
+ * process was killed or stuck, also those that crash or hang it. */
+void capo_page_bugs(struct capo_page *page);

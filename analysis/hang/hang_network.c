@@ -66,13 +66,10 @@ void capo_hang_network(const struct capo_job_process *p, struct capo_hang_networ
 {
         uint64_t epoch_ns = p->header.t0_real_ns -
                             p->header.t0_mono_ns; /* modulo 2^64, like the value added to it */
-        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = capo_fabric_parse(p->fabric);
 
         *out = (struct capo_hang_network){0};
-        if (!p->fabric)
-                return;
-        capo_fabric_parse(p->fabric, &f);
-        if (!f->last_count.at_ns)
+        if (!f || !f->last_count.at_ns)
                 return;
         out->nics = xcalloc(f->n_domains + 1, sizeof *out->nics);
         out->at_ns = epoch_ns + f->last_count.at_ns;

@@ -49,7 +49,7 @@ struct ras_snapshot {
 int ras_call_of(const char *name);
 
 /** ras_read() - parse an answer of RAS in either format. @text is changed. Return: 0; -EINVAL with
- * @why; -ENOMEM. Call ras_snapshot_finish() in any case. */
+ * @why. Call ras_snapshot_finish() in any case. */
 int ras_read(char *text, struct ras_snapshot *out, char *why, size_t room);
 void ras_snapshot_finish(struct ras_snapshot *snapshot);
 

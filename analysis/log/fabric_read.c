@@ -309,15 +309,16 @@ static void sum_up(struct capo_fabric *f)
         }
 }
 
-int capo_fabric_parse(const char *text, struct capo_fabric **out)
+struct capo_fabric *capo_fabric_parse(const char *text)
 {
-        _cleanup_(capo_fabric_freep) struct capo_fabric *f = xcalloc(1, sizeof *f);
-        _cleanup_free_ char *copy = xstrdup(text);
+        struct capo_fabric *f = text ? xcalloc(1, sizeof *f) : NULL;
+        _cleanup_free_ char *copy = text ? xstrdup(text) : NULL;
 
+        if (!f)
+                return NULL;
         lines_read(f, copy, choose_snapshot(text));
         sum_up(f);
-        *out = steal(&f);
-        return 0;
+        return f;
 }
 
 void capo_fabric_free(struct capo_fabric *f)

@@ -27,10 +27,9 @@ extern const bool capo_fabric_kind_sends[CAPO_FI_KIND_ROOM]; /* the bytes leave,
 
 /** capo_fabric_parse() - parse the joined text of a log's FABRIC frames
  * @text: lines; uses the complete snapshot with the highest number, or the last one if none is
- * complete
- * @out: set only on success; capo_fabric_free() it. Counts of objects are added to their domain's.
+ * complete. Lines and keys that this version does not know are skipped.
  *
- * Return: 0; -ENOMEM. Lines and keys that this version does not know are skipped. */
-int capo_fabric_parse(const char *text, struct capo_fabric **out);
+ * Return: capo_fabric_free() it. Counts of objects are added to their domain's. NULL: no @text. */
+struct capo_fabric *capo_fabric_parse(const char *text);
 void capo_fabric_free(struct capo_fabric *f);
 static inline void capo_fabric_freep(struct capo_fabric **f) { capo_fabric_free(*f); }

@@ -196,10 +196,8 @@ struct capo_fabric_job *capo_fabric_job_new(const struct capo_job *job)
         f->process = xcalloc(job->n_processes ? job->n_processes : 1, sizeof *f->process);
         f->n_processes = job->n_processes;
         for (uint32_t p = 0; p < job->n_processes; p++) {
-                if (!job->processes[p].fabric)
-                        continue;
-                capo_fabric_parse(job->processes[p].fabric, &f->process[p]);
-                any |= f->process[p]->n_domains > 0;
+                f->process[p] = capo_fabric_parse(job->processes[p].fabric);
+                any |= f->process[p] && f->process[p]->n_domains > 0;
         }
         if (!any)
                 return NULL;

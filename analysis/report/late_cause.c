@@ -35,12 +35,10 @@ static bool clocks_of(const struct capo_job *job, const struct capo_job_member *
 /* Mean time from post to completion over all operations of the process; 0: too few are known. */
 static double sends_of(const struct capo_job_process *p)
 {
-        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = capo_fabric_parse(p->fabric);
         uint64_t n = 0, sum = 0;
 
-        if (!p->fabric || capo_fabric_parse(p->fabric, &f) < 0)
-                return 0;
-        for (size_t i = 0; i < f->n_domains; i++) {
+        for (size_t i = 0; f && i < f->n_domains; i++) {
                 if (!strcmp(f->domains[i].provider, "shm")) /* memory of the node is no network */
                         continue;
                 n += f->domains[i].tx.count;

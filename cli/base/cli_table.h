@@ -7,7 +7,7 @@
 
 struct capo_table; /* cells are added row by row, left to right */
 
-/** capo_table_new() - @columns describes them from left to right; NULL: no memory. For each:
+/** capo_table_new() - @columns describes them from left to right. For each:
  *
  *      blank, .    two more blanks before it, one less (default: two between columns); commas are
  *                  ignored

@@ -17,5 +17,5 @@ int check_folder_write(const char *path, const json_t *json);
 json_t *check_folder_read(const char *path);
 
 /** check_plain() - a copy in which no text has a control character: a name with a newline would
- * print a line of its own. NULL: no memory, or @json is NULL. */
+ * print a line of its own. NULL: @json is NULL. */
 json_t *check_plain(json_t *json);

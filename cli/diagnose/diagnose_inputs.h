@@ -21,7 +21,7 @@ struct diagnose_inputs {
 };
 
 /** diagnose_read() - read all @words: files, folders, "-". Unreadable ones give a warning. Return:
- * 0; -ENOENT: nothing could be read; -ENOMEM. Call diagnose_finish() in any case. */
+ * 0; -ENOENT: nothing could be read. Call diagnose_finish() in any case. */
 int diagnose_read(struct diagnose_inputs *in, int n, char **words);
 void diagnose_finish(struct diagnose_inputs *in);
 

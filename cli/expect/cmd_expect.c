@@ -199,7 +199,7 @@ static void ask_nccl(const struct options *o, struct expect_page *page,
         }
         if (o->no_nccl || !n_asks)
                 return;
-        r = asker ? cli_machine_asker(source, t, o->libnccl, asker, why, sizeof why) : -ENOMEM;
+        r = cli_machine_asker(source, t, o->libnccl, asker, why, sizeof why);
         if (r == 0)
                 r = fragment_ask(&asker->machine, gpus, (int)n, asks, n_asks, &answer, why,
                                  sizeof why);

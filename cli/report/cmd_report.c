@@ -107,7 +107,8 @@ static int make_page(struct capo_page *r, const struct report_options *o, const 
         if (report_ceilings(r, o) < 0)
                 return -EINVAL;
         capo_judge(r);
-        return capo_page_bugs(r);
+        capo_page_bugs(r);
+        return 0;
 }
 
 /* The page of a job that is stuck says so first. */

@@ -23,9 +23,8 @@
 
 static void fabric(char *text, size_t size)
 {
-        struct capo_fabric *f = NULL;
+        struct capo_fabric *f = capo_fabric_parse(text);
 
-        must(capo_fabric_parse(text, &f) == 0);
         for (size_t i = 0; i < f->n_objects; i++)
                 must(*f->objects[i].kind && f->objects[i].n.n_errors <= CAPO_FABRIC_ERRORS);
         capo_fabric_free(f);

@@ -51,12 +51,12 @@ Test(recorded_bugs, the_report_names_those_that_do_what_happened)
         made_info(page.job->processes, CAPO_INFO_NCCL_VERSION, "2.20.5");
         made_info(page.job->processes, CAPO_INFO_NCCL_SETTINGS,
                   "NCCL_NVLS_ENABLE=1 NCCL_CROSS_NIC=0");
-        cr_assert_eq(capo_page_bugs(&page), 0);
+        capo_page_bugs(&page);
         cr_assert_eq(page.n_problems, 1); /* the slow one: nothing hangs here */
         cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KNOWN_BUG);
         cr_assert(strstr(page.problems[0].text, "fixed in 2.28.7, https://github.com/"));
         PROBLEM(&page, KILLED, "1");
-        cr_assert_eq(capo_page_bugs(&page), 0);
+        capo_page_bugs(&page);
         cr_assert_eq(page.n_problems, 4);
         cr_assert(strstr(page.problems[3].text, "NCCL hang: NCCL_NVLS_ENABLE=1"));
 }
