@@ -47,7 +47,7 @@ static const struct plan_gpu *plan_cuda_gpu(int dev)
 }
 
 /* cudaDeviceAttr and CUdevice_attribute share their numbers (cuda.h, driver_types.h). */
-static int plan_cuda_device_attribute(int *v, int attr, int dev)
+static int device_attribute(int *v, int attr, int dev)
 {
         const struct plan_gpu *gpu = plan_cuda_gpu(dev);
 
@@ -75,11 +75,11 @@ static int plan_cuda_device_attribute(int *v, int attr, int dev)
         return 0;
 }
 
-CAPO_EXPORT int cuInit(unsigned flags);
+CAPO_EXPORT int cuInit(void);
 CAPO_EXPORT int cuDriverGetVersion(int *v);
 CAPO_EXPORT int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags);
 
-int cuInit(unsigned flags) { return 0; }
+int cuInit(void) { return 0; }
 
 int cuDriverGetVersion(int *v)
 {
@@ -238,7 +238,7 @@ int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)
         return *f ? 0 : 500;
 }
 
-/* ---- the runtime, and what of the driver has no state: cuda_calls.def ---- */
+/* ---- the runtime, and what of the driver has no state ---- */
 
 #define MEMORY_BYTES (80ull << 30)
 
@@ -339,11 +339,12 @@ static int func_attributes(struct func_attributes *a)
         return 0;
 }
 
-static void *make_cuda_handle(void)
+static int give_handle(void **handle)
 {
         static _Atomic uintptr_t next = 0x1000;
 
-        return (void *)(atomic_fetch_add(&next, 16) + 16);
+        *handle = (void *)(atomic_fetch_add(&next, 16) + 16);
+        return 0;
 }
 
 static const char *error_text(int e) { return e ? "an error of capo's virtual CUDA" : "no error"; }
@@ -356,42 +357,26 @@ static int entry_point(const char *name, void **f, int *status)
         return 0;
 }
 
-#define CUDA(name, params, ...)      static int virtual_##name params __VA_ARGS__
-#define CUDA_TEXT(name, params, ...) static const char *virtual_##name params __VA_ARGS__
+#define SAME(...)
+#define CUDA(name, params, ...) static int virtual_##name params __VA_ARGS__
 #include "profiles/plan/virtual/cuda_calls.def"
 
 static const struct {
-        const char *name;
         void *address;
+        const char *const *names;
 } functions[] = {
-#define CUDA(name, params, ...)      {#name, (void *)virtual_##name},
-#define CUDA_TEXT(name, params, ...) {#name, (void *)virtual_##name},
+#define SAME(function, ...)     {(void *)function, (const char *const[]){__VA_ARGS__, NULL}},
+#define CUDA(name, params, ...) SAME(virtual_##name, #name)
 #include "profiles/plan/virtual/cuda_calls.def"
-#define ROW(name)                   \
-        {                           \
-#name, (void *)name \
-        }
-        ROW(cuInit),
-        ROW(cuDriverGetVersion),
-        ROW(cuMemCreate),
-        ROW(cuMemRelease),
-        ROW(cuMemAddressReserve),
-        ROW(cuMemMap),
-        ROW(cuMemUnmap),
-        ROW(cuMemRetainAllocationHandle),
-        ROW(cuMemGetAllocationPropertiesFromHandle),
-        ROW(cuMemExportToShareableHandle),
-        ROW(cuMemImportFromShareableHandle),
-        ROW(cuMemGetAddressRange),
-        ROW(cuMulticastCreate),
-        ROW(cuGetProcAddress),
 };
 
 void *plan_cuda_find(const char *name)
 {
         for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
-                if (!strcmp(functions[i].name, name))
-                        return functions[i].address;
+                for (const char *const *known = functions[i].names; *known; known++) {
+                        if (!strcmp(*known, name))
+                                return functions[i].address;
+                }
         }
         return NULL;
 }
