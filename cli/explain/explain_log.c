@@ -2,6 +2,7 @@
 /* The third form of capo explain: what a recorded job ran at one size. */
 #include <fnmatch.h>
 
+#include "core/base/among.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_machine.h"
@@ -10,7 +11,6 @@
 #include "cli/base/cli_json.h"
 #include "cli/explain/cmd_explain.h"
 #include "cli/base/cli_job.h"
-#include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
@@ -53,63 +53,52 @@ static bool matches_query(const struct explain *e, const struct capo_job *job,
                (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
 }
 
-/* The sizes of the call, ascending, each once. Return: their number. */
-static long sizes_of(const struct explain *e, const struct capo_job *job, uint64_t **out)
-{
-        size_t n = 0, kept = 0;
-
-        *out = xcalloc(job->n_rows + 1, sizeof **out);
-        for (uint32_t i = 0; i < job->n_rows; i++) {
-                if (job->rows[i].call == e->call)
-                        (*out)[n++] = job->rows[i].bytes;
-        }
-        qsort(*out, n, sizeof **out, capo_order_u64);
-        for (size_t i = 0; i < n; i++) {
-                if (!kept || (*out)[kept - 1] != (*out)[i])
-                        (*out)[kept++] = (*out)[i];
-        }
-        return (long)kept;
-}
-
 /* A page shows 8,320 bytes as 8.1 KiB, and merged sizes as 1-1.9 MiB. If no call has exactly the
  * given size, take those that are shown like it; if there are none, print the existing sizes.
  * Return: are there calls from e->bytes to e->bytes_max now? */
 static bool settle_size(struct explain *e, const struct capo_job *job)
 {
-        _cleanup_free_ uint64_t *sizes = NULL;
-        long n = sizes_of(e, job, &sizes), first = -1, last = -1, above = 0;
+        uint64_t first = UINT64_MAX, last = 0, below = 0, above = UINT64_MAX;
         char from[32], to[32], shown[32];
+        bool any = false, under = false;
 
-        if (!n) {
-                capo_error("%s holds no %s", e->log, capo_call_name(e->call));
-                return false;
-        }
         capo_size_print(e->bytes, from, sizeof from);
         capo_size_print(e->bytes_max, to, sizeof to);
-        for (long i = 0; i < n; i++) {
-                if (sizes[i] == e->bytes && e->bytes == e->bytes_max)
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                uint64_t size = job->rows[i].bytes;
+
+                if (job->rows[i].call != e->call)
+                        continue;
+                if (size == e->bytes && size == e->bytes_max)
                         return true;
-                above += sizes[i] < e->bytes;
-                capo_size_print(sizes[i], shown, sizeof shown);
-                if ((sizes[i] >= e->bytes && sizes[i] <= e->bytes_max) || !strcmp(shown, from) ||
+                any = true;
+                under |= size < e->bytes;
+                if (size < e->bytes)
+                        below = size > below ? size : below;
+                else
+                        above = size < above ? size : above;
+                capo_size_print(size, shown, sizeof shown);
+                if ((size >= e->bytes && size <= e->bytes_max) || !strcmp(shown, from) ||
                     !strcmp(shown, to)) {
-                        first = first < 0 ? i : first;
-                        last = i;
+                        first = size < first ? size : first;
+                        last = size > last ? size : last;
                 }
         }
-        if (first >= 0) {
-                e->bytes = sizes[first];
-                e->bytes_max = sizes[last];
+        if (first <= last) {
+                e->bytes = first;
+                e->bytes_max = last;
                 return true;
         }
-        if (above == 0 || above == n)
+        if (!any)
+                capo_error("%s holds no %s", e->log, capo_call_name(e->call));
+        else if (!under || above == UINT64_MAX)
                 capo_error("%s holds no %s of %s; the nearest size is %llu bytes", e->log,
                            capo_call_name(e->call), e->size,
-                           (unsigned long long)sizes[above ? n - 1 : 0]);
+                           (unsigned long long)(under ? below : above));
         else
                 capo_error("%s holds no %s of %s; the nearest sizes are %llu and %llu bytes",
-                           e->log, capo_call_name(e->call), e->size,
-                           (unsigned long long)sizes[above - 1], (unsigned long long)sizes[above]);
+                           e->log, capo_call_name(e->call), e->size, (unsigned long long)below,
+                           (unsigned long long)above);
         return false;
 }
 
@@ -150,25 +139,6 @@ CLI_ENTITY(ran_row, struct ran, void, RAN_FIELDS);
         F(NULL, TEXT, *of->text ? of->text : "nothing", "asked for", "l~")
 CLI_ENTITY(asked_row, struct capo_asked, void, ASKED_FIELDS);
 
-static void add_asked(struct cli_page *page, const struct explain *e, const struct capo_job *job)
-{
-        struct cli_section *t = cli_page_entity(page, "ASKED BY THE PROGRAM", &asked_row);
-        struct capo_asked *asked = NULL;
-        long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
-
-        cli_section_of(t, "calls of all ranks, as far as they are kept one by one");
-        for (long i = 0; i < n; i++)
-                cli_section_entity(t, NULL, &asked[i]);
-}
-
-static json_t *asked_json(const struct explain *e, const struct capo_job *job)
-{
-        struct capo_asked *asked = NULL;
-        long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
-
-        return CLI_ENTITIES(asked_row, NULL, asked, n > 0 ? (size_t)n : 0);
-}
-
 /* "0:1,2,3;1:0,1", as --gpus accepts it, in the order of the ranks' nodes. */
 static void print_gpus(const struct capo_plan_gpu *gpus, uint32_t n, char *text, size_t room)
 {
@@ -192,11 +162,10 @@ static void print_gpus(const struct capo_plan_gpu *gpus, uint32_t n, char *text,
 /* The communicator of the first matching row. */
 static uint32_t comm_asked(const struct explain *e, const struct capo_job *job)
 {
-        for (uint32_t i = 0; i < job->n_rows; i++) {
-                if (matches_query(e, job, &job->rows[i]))
-                        return job->rows[i].comm;
-        }
-        return CAPO_NO_COMM;
+        const struct capo_job_row *row =
+                FIRST_OF(r, job->rows, job->n_rows, matches_query(e, job, r));
+
+        return row ? row->comm : CAPO_NO_COMM;
 }
 
 /* The recorded machine and GPUs, for asking NCCL's prediction. */
@@ -256,8 +225,10 @@ static struct cli_page *make_page(const struct explain *e, const struct capo_job
                                   const char *rules)
 {
         struct cli_page *page = cli_page_new();
+        struct capo_asked *asked = NULL;
         struct cli_section *t;
         bool unknown = false;
+        long n;
 
         cli_page_title(page, "capo explain   %s %s in %s (recorded)", capo_call_name(e->call),
                        e->size, e->log);
@@ -276,7 +247,11 @@ static struct cli_page *make_page(const struct explain *e, const struct capo_job
                                  "-: what ran is not known: NCCL before 2.23, the profiler "
                                  "interface not used (capo doctor says why), or the call "
                                  "was a member of a group or captured into a graph");
-        add_asked(page, e, job);
+        t = cli_page_entity(page, "ASKED BY THE PROGRAM", &asked_row);
+        cli_section_of(t, "calls of all ranks, as far as they are kept one by one");
+        n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
+        for (long i = 0; i < n; i++)
+                cli_section_entity(t, NULL, &asked[i]);
         add_machine(page, e, job);
         return page;
 }
@@ -286,6 +261,8 @@ static json_t *make_json(const struct explain *e, const struct capo_job *job, co
         _cleanup_free_ struct machine *m = xcalloc(1, sizeof *m);
         bool known = find_machine(e, job, m) == 0;
         json_t *rows = json_array();
+        struct capo_asked *asked = NULL;
+        long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
 
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
@@ -294,11 +271,12 @@ static json_t *make_json(const struct explain *e, const struct capo_job *job, co
                 if (matches_query(e, job, row))
                         json_array_append_new(rows, cli_entity_json(&ran_row, NULL, &ran));
         }
-        return json_pack(
-                "{s:i, s:s, s:I, s:I, s:o, s:o, s:o}", "capo_explain", 1, "call",
-                capo_call_name(e->call), "bytes", (json_int_t)e->bytes, "bytes_max",
-                (json_int_t)e->bytes_max, "ran", rows, "asked", asked_json(e, job), "machine",
-                known ? json_pack("{s:s, s:s}", "topo", m->topo, "gpus", m->gpus) : json_null());
+        return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:o}", "capo_explain", 1, "call",
+                         capo_call_name(e->call), "bytes", (json_int_t)e->bytes, "bytes_max",
+                         (json_int_t)e->bytes_max, "ran", rows, "asked",
+                         CLI_ENTITIES(asked_row, NULL, asked, n > 0 ? (size_t)n : 0), "machine",
+                         known ? json_pack("{s:s, s:s}", "topo", m->topo, "gpus", m->gpus)
+                               : json_null());
 }
 
 /* Print that the size exists, but not on the requested communicator. */

@@ -16,13 +16,10 @@ static const char *choice_text(unsigned algo, unsigned proto, unsigned channels,
 {
         char size[16];
 
-        if (!algo)
-                snprintf(text, room, "left to NCCL");
-        else if (channels)
-                snprintf(text, room, "%s %s, up to %u channels", capo_algo_name(algo),
-                         capo_proto_name(proto), channels);
-        else
-                snprintf(text, room, "%s %s", capo_algo_name(algo), capo_proto_name(proto));
+        snprintf(text, room, "%s %s", algo ? capo_algo_name(algo) : "left to",
+                 algo ? capo_proto_name(proto) : "NCCL");
+        if (algo && channels)
+                capo_append(text, room, ", up to %u channels", channels);
         if (algo && chunk)
                 capo_append(text, room, ", chunks of %s",
                             capo_size_print(chunk, size, sizeof size));
@@ -221,10 +218,11 @@ static struct cli_page *shape_page(const struct explain *e, const struct capo_pl
         struct cli_page *page = cli_page_new();
         char what[96], release[16];
 
-        cli_page_title(page, "capo explain   %s %s   %s on %s%s%s", capo_call_name(e->call),
-                       e->size, capo_text_plural((unsigned)d->shape.n_ranks, "rank", NULL),
-                       capo_text_plural((unsigned)d->shape.n_nodes, "node", NULL),
-                       d->shape.layout ? ": " : "", d->shape.layout ? d->shape.layout : "");
+        cli_page_title(page, "capo explain   %s %s   %d rank%s on %d node%s%s%s",
+                       capo_call_name(e->call), e->size, d->shape.n_ranks,
+                       d->shape.n_ranks == 1 ? "" : "s", d->shape.n_nodes,
+                       d->shape.n_nodes == 1 ? "" : "s", d->shape.layout ? ": " : "",
+                       d->shape.layout ? d->shape.layout : "");
         if (release_decides(e->profile, d, release))
                 cli_page_under(page,
                                "what the tuner answers may depend on NCCL's release: try --nccl %s",
