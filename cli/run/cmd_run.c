@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "core/base/among.h"
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -29,10 +30,8 @@
 #include "core/profile/profile_find.h"
 #include "profiles/fragment/fragment.h"
 
-/* Exports the allocation that the user names to capo run: its class, which rules of a profile can
- * name, and its layout. Both come from the command line, so they are the same on every machine that
- * runs the same command. */
-/* Export the class and the layout of the given allocation.
+/* Export the class of the given allocation, which rules of a profile can name, and its layout. Both
+ * come from the command line, so they are the same on every machine that runs the same command.
  * Return: 0; an exit status, and the error was printed. */
 static int name_allocation(const struct run *run)
 {
@@ -70,11 +69,8 @@ static unsigned n_forwarded;
 void run_setenv(const char *name, const char *value)
 {
         setenv(name, value, 1);
-        for (unsigned i = 0; i < n_forwarded; i++) {
-                if (!strcmp(forwarded[i], name))
-                        return;
-        }
-        if (n_forwarded < N_ELEMENTS(forwarded))
+        if (n_forwarded < N_ELEMENTS(forwarded) &&
+            !ANY_OF(known, forwarded, n_forwarded, !strcmp(*known, name)))
                 forwarded[n_forwarded++] = name;
 }
 
@@ -163,23 +159,16 @@ static bool is_open_mpi(const char *command)
         bool open_mpi = false;
         FILE *pipe;
 
-        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                if (strcmp(base, names[i]))
-                        continue;
-                if (strchr(command, '\''))
-                        return false;
-                snprintf(line, sizeof line, "'%s' --version 2>/dev/null", command);
-                pipe = popen(line, "r");
-                while (pipe && fgets(line, sizeof line, pipe)) {
-                        if (strstr(line, "Open MPI") || strstr(line, "OpenRTE") ||
-                            strstr(line, "PRRTE"))
-                                open_mpi = true;
-                }
-                if (pipe)
-                        pclose(pipe);
-                return open_mpi;
-        }
-        return false;
+        if (!ANY_OF(name, names, N_ELEMENTS(names), !strcmp(base, *name)) || strchr(command, '\''))
+                return false;
+        snprintf(line, sizeof line, "'%s' --version 2>/dev/null", command);
+        pipe = popen(line, "r");
+        while (pipe && fgets(line, sizeof line, pipe))
+                open_mpi |= strstr(line, "Open MPI") || strstr(line, "OpenRTE") ||
+                            strstr(line, "PRRTE");
+        if (pipe)
+                pclose(pipe);
+        return open_mpi;
 }
 
 /* srun sets variables for the ranks of the step that it starts. Those of the allocation, which this
@@ -342,18 +331,17 @@ static int tune_job(struct run *run, char **command, const char *library, const 
 
 int run_library(char *path, size_t room)
 {
-        if (!cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", path, room)) {
-                if (!strpbrk(path, " :"))
-                        return 0;
+        if (cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", path, room))
                 return capo_fail(
-                        -EINVAL,
-                        "%s: the loader takes blanks and colons in LD_PRELOAD for the end of a name; install where the "
-                        "path has none",
-                        path);
-        }
-        return capo_fail(
-                -ENOENT,
-                "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
+                        -ENOENT,
+                        "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
+        return !strpbrk(path, " :")
+                       ? 0
+                       : capo_fail(
+                                 -EINVAL,
+                                 "%s: the loader takes blanks and colons in LD_PRELOAD for the end of a name; "
+                                 "install where the path has none",
+                                 path);
 }
 
 int run_exec(const struct run *asked, char **command)

@@ -13,6 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/base/among.h"
 #include "analysis/job/figures.h"
 #include "analysis/steps/job_steps.h"
 #include "capo/msg.h"
@@ -396,11 +397,7 @@ bool run_trial_one_rank(void)
         static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                             "SLURM_PROCID"};
 
-        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                if (getenv(names[i]))
-                        return true;
-        }
-        return false;
+        return ANY_OF(name, names, N_ELEMENTS(names), getenv(*name));
 }
 
 bool run_trial_empty(const char *key, bool now)

@@ -7,6 +7,7 @@
  * nothing, the next job tries Tree with another protocol. */
 #include <sys/wait.h>
 
+#include "core/base/among.h"
 #include "analysis/job/figures.h"
 #include "analysis/steps/job_steps.h"
 #include "capo/algorithms.h"
@@ -38,10 +39,8 @@ static void name_machine(const struct run_tune *run, char *name, size_t room)
             cli_machine_load("run", &words, &t, &source) < 0)
                 return;
         snprintf(name, room, "%s", t->platform);
-        for (size_t i = 0; i < N_ELEMENTS(shapes); i++) {
-                if (!strcmp(name, shapes[i]))
-                        *name = 0;
-        }
+        if (ANY_OF(shape, shapes, N_ELEMENTS(shapes), !strcmp(name, *shape)))
+                *name = 0;
         capo_topology_free(t);
 }
 
