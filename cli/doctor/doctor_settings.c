@@ -3,6 +3,7 @@
  * this file has variables whose value, or combination with others, can be wrong. NCCL also reads
  * /etc/nccl.conf and ~/.nccl.conf (lines NAME=value); the environment takes precedence. */
 
+#include "core/base/among.h"
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "cli/base/near_word.h"
@@ -141,11 +142,7 @@ static void check_names(struct capo_findings *f, const struct settings *s, const
 
 static const struct setting *setting_find(const struct settings *s, const char *name)
 {
-        for (size_t i = 0; i < s->n; i++) {
-                if (!strcmp(s->rows[i].name, name))
-                        return &s->rows[i];
-        }
-        return NULL;
+        return FIRST_OF(set, s->rows, s->n, !strcmp(set->name, name));
 }
 
 /* Add "NAME=value" if it is NCCL's, libfabric's or aws-ofi-nccl's; the first source wins. */
@@ -224,8 +221,6 @@ static unsigned find_algo(const char *word)
         return old ? CAPO_ALGO_COLLNET_DIRECT : capo_algo_find(word);
 }
 
-static unsigned find_proto(const char *word) { return capo_proto_find(word); }
-
 static bool is_coll(const char *word)
 {
         for (int c = 0; c < CAPO_COLLS; c++) {
@@ -300,7 +295,7 @@ static void check_choices(struct capo_findings *f, const struct settings *s, int
                               "NCCL_ALGO=Tree: on 2.17 and 2.18 every other collective then fails, none of "
                               "them has a tree");
         }
-        if (proto && check_choice(f, proto, find_proto, version))
+        if (proto && check_choice(f, proto, capo_proto_find, version))
                 FOUND(WARN,
                       "NCCL_PROTO=%s: naming LL128 skips NCCL's test whether the links keep "
                       "128-byte stores whole; on others data is silently damaged",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One allocation, as text and as JSON. */
+#include "core/base/among.h"
 #include "capo/collectives.h"
 #include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"
@@ -128,11 +129,7 @@ static void add_coll_row(struct cli_section *s, const struct capo_topology *topo
 
 static const char *link_word(const struct capo_topology *t)
 {
-        for (size_t i = 0; i < t->n_links; i++) {
-                if (t->links[i].kind == CAPO_WIRE_XGMI)
-                        return "xGMI";
-        }
-        return "NVLink";
+        return ANY_OF(l, t->links, t->n_links, l->kind == CAPO_WIRE_XGMI) ? "xGMI" : "NVLink";
 }
 
 /* The connection of each GPU to each other and to the network. */

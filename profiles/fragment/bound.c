@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bus bandwidth is algorithm bandwidth times the bytes that a ring moves per byte of result
  * (nccl-tests, doc/PERFORMANCE.md). */
+#include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 
@@ -66,6 +67,6 @@ int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gp
         out->hybrid = !c.connected;
         for (int coll = 0; coll < CAPO_NCCL_COLLS; coll++)
                 out->busbw_gbs[coll] = capo_ceiling(&c, coll, &out->of[coll]) *
-                                       capo_plan_busbw_factor(coll, (unsigned)n);
+                                       capo_busbw_factor(capo_coll_kind(coll), (unsigned)n);
         return 0;
 }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "core/base/among.h"
 #include "core/base/util.h"
 #include "profiles/machine/elf_file.h"
 
@@ -56,11 +57,7 @@ bool capo_elf_is_static(const struct capo_elf_file *elf)
 
         if (!ph || (head->e_type != ET_EXEC && head->e_type != ET_DYN))
                 return false;
-        for (unsigned i = 0; i < head->e_phnum; i++) {
-                if (ph[i].p_type == PT_INTERP)
-                        return false;
-        }
-        return true;
+        return !ANY_OF(p, ph, head->e_phnum, p->p_type == PT_INTERP);
 }
 
 bool capo_elf_loader(const struct capo_elf_file *elf, char *path, size_t room)
@@ -69,16 +66,12 @@ bool capo_elf_loader(const struct capo_elf_file *elf, char *path, size_t room)
         const Elf64_Phdr *ph = file_range(elf, head->e_phoff, head->e_phnum, sizeof *ph);
         const char *name;
 
-        for (unsigned i = 0; ph && i < head->e_phnum; i++) {
-                if (ph[i].p_type != PT_INTERP)
-                        continue;
-                name = file_range(elf, ph[i].p_offset, ph[i].p_filesz, 1);
-                if (!name || ph[i].p_filesz > room || !memchr(name, 0, ph[i].p_filesz))
-                        return false;
-                memcpy(path, name, ph[i].p_filesz);
-                return true;
-        }
-        return false;
+        ph = ph ? FIRST_OF(p, ph, head->e_phnum, p->p_type == PT_INTERP) : NULL;
+        name = ph ? file_range(elf, ph->p_offset, ph->p_filesz, 1) : NULL;
+        if (!name || ph->p_filesz > room || !memchr(name, 0, ph->p_filesz))
+                return false;
+        memcpy(path, name, ph->p_filesz);
+        return true;
 }
 
 static const Elf64_Shdr *sections_of(const struct capo_elf_file *elf, unsigned *n)
@@ -116,29 +109,13 @@ bool capo_elf_next(const struct capo_elf_file *elf, unsigned table, struct capo_
         return false;
 }
 
-static bool has_symbol(const struct capo_elf_file *elf, unsigned table, const char *name,
-                       bool defined)
+bool capo_elf_has(const struct capo_elf_file *elf, unsigned table, const char *name, bool defined)
 {
         for (struct capo_elf_symbol s = {0}; capo_elf_next(elf, table, &s);) {
                 if ((s.symbol->st_shndx != SHN_UNDEF) == defined && !strcmp(s.name, name))
                         return true;
         }
         return false;
-}
-
-bool capo_elf_exports(const struct capo_elf_file *elf, const char *name)
-{
-        return has_symbol(elf, SHT_DYNSYM, name, true);
-}
-
-bool capo_elf_imports(const struct capo_elf_file *elf, const char *name)
-{
-        return has_symbol(elf, SHT_DYNSYM, name, false);
-}
-
-bool capo_elf_contains(const struct capo_elf_file *elf, const char *name)
-{
-        return has_symbol(elf, SHT_SYMTAB, name, true);
 }
 
 /* The next read-only data from section *@i on, without code and GPU code, which is most of the

@@ -23,15 +23,12 @@ bool capo_elf_is_static(const struct capo_elf_file *elf);
 /** capo_elf_loader() - the dynamic loader that the program names. Return: false: none. */
 bool capo_elf_loader(const struct capo_elf_file *elf, char *path, size_t room);
 
-/** capo_elf_imports() - does it have an undefined dynamic symbol of that name? */
-bool capo_elf_imports(const struct capo_elf_file *elf, const char *name);
-
-/** capo_elf_exports() - does it have a defined dynamic symbol of that name? */
-bool capo_elf_exports(const struct capo_elf_file *elf, const char *name);
-
-/** capo_elf_contains() - does its static symbol table define that name? Then the code is linked in,
- * perhaps not exported. */
-bool capo_elf_contains(const struct capo_elf_file *elf, const char *name);
+/** capo_elf_has() - does a table of a kind have a symbol of that name, @defined or not? What its
+ * static table defines is linked in, perhaps not exported. */
+bool capo_elf_has(const struct capo_elf_file *elf, unsigned table, const char *name, bool defined);
+#define capo_elf_imports(elf, name)  capo_elf_has(elf, SHT_DYNSYM, name, false)
+#define capo_elf_exports(elf, name)  capo_elf_has(elf, SHT_DYNSYM, name, true)
+#define capo_elf_contains(elf, name) capo_elf_has(elf, SHT_SYMTAB, name, true)
 
 /* Where a walk along symbols is; {0}: at the begin. */
 struct capo_elf_symbol {

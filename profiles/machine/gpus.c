@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/among.h"
 #include "core/base/layout.h"
 #include "core/base/xalloc.h"
 #include "capo/msg.h"
@@ -23,10 +24,8 @@ static int add_gpu_place(struct reader *r, int gpu)
 {
         int number = r->of->n_devs ? r->of->devs[gpu] : gpu;
 
-        for (size_t i = 0; i < r->n; i++) {
-                if (r->v[i].node == r->node && r->v[i].gpu == gpu)
-                        return bad(r, -EINVAL, "GPU %d is there twice", number);
-        }
+        if (ANY_OF(place, r->v, r->n, place->node == r->node && place->gpu == gpu))
+                return bad(r, -EINVAL, "GPU %d is there twice", number);
         if (r->n == r->of->most)
                 return bad(r, -EINVAL, "more ranks than can be analysed (%zu)", r->of->most);
         *xadd(r->v, r->n) = (struct capo_gpu_place){r->node, gpu};
@@ -36,16 +35,14 @@ static int add_gpu_place(struct reader *r, int gpu)
 static int add_number(struct reader *r, long number)
 {
         const struct capo_gpus_of *of = r->of;
+        const uint16_t *dev = FIRST_OF(d, of->devs, of->n_devs, *d == number);
 
         if (!of->n_devs)
                 return number > UINT16_MAX ? bad(r, -EINVAL, "no GPU has the number %ld", number)
                                            : add_gpu_place(r, (int)number);
-        for (size_t i = 0; i < of->n_devs; i++) {
-                if (of->devs[i] == number)
-                        return add_gpu_place(r, (int)i);
-        }
-        return bad(r, -ENOENT, "no GPU %ld; this machine has %zu, numbered %d to %d", number,
-                   of->n_devs, of->devs[0], of->devs[of->n_devs - 1]);
+        return dev ? add_gpu_place(r, (int)(dev - of->devs))
+                   : bad(r, -ENOENT, "no GPU %ld; this machine has %zu, numbered %d to %d", number,
+                         of->n_devs, of->devs[0], of->devs[of->n_devs - 1]);
 }
 
 static int read_gpu(struct reader *r)

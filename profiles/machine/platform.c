@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds rows of platforms.def: by name, by shape, by generation of links. */
 
+#include "core/base/among.h"
 #include "core/base/text.h"
 #include "profiles/machine/platform.h"
 
@@ -51,12 +52,8 @@ const struct capo_platform *capo_platform_at(size_t i)
 
 const struct capo_platform *capo_platform_find(const char *name)
 {
-        for (size_t i = 0; i < N_ELEMENTS(platforms); i++) {
-                if (platforms[i].from != CAPO_PLATFORM_SHAPE &&
-                    !strcasecmp(platforms[i].name, name))
-                        return &platforms[i];
-        }
-        return NULL;
+        return FIRST_OF(p, platforms, N_ELEMENTS(platforms),
+                        p->from != CAPO_PLATFORM_SHAPE && !strcasecmp(p->name, name));
 }
 
 char *capo_platform_names(bool racks, char *text, size_t room)
@@ -74,11 +71,8 @@ const struct capo_wire_kind *capo_wire_kind(enum capo_wire wire, int sm, int gcn
 {
         int key = wire == CAPO_WIRE_XGMI ? gcn : sm;
 
-        for (size_t i = 0; i < N_ELEMENTS(wires); i++) {
-                if (wires[i].wire == wire && key >= wires[i].from && key <= wires[i].to)
-                        return &wires[i];
-        }
-        return NULL;
+        return FIRST_OF(w, wires, N_ELEMENTS(wires),
+                        w->wire == wire && key >= w->from && key <= w->to);
 }
 
 double capo_brick_measured_gbs(const struct capo_topology *t, const char **source)
@@ -125,17 +119,9 @@ static bool is_mesh(const struct capo_topology *t, const struct capo_platform *p
 
 static bool all_on_switches(const struct capo_topology *t)
 {
-        size_t seen = 0;
-
-        for (size_t g = 0; g < t->n_gpus; g++) {
-                for (size_t i = 0; i < t->n_links; i++) {
-                        if (t->links[i].end == CAPO_END_SWITCH && t->links[i].from == (int)g) {
-                                seen++;
-                                break;
-                        }
-                }
-        }
-        return seen == t->n_gpus;
+        return ALL_OF(g, t->gpus, t->n_gpus,
+                      ANY_OF(l, t->links, t->n_links,
+                             l->end == CAPO_END_SWITCH && l->from == g - t->gpus));
 }
 
 const char *capo_platform_recognise(const struct capo_topology *t)

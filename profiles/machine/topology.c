@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Look-ups in a topology, and its end. */
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/topology.h"
 
@@ -33,24 +34,19 @@ int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM])
 
 int capo_topology_gpu_by_dev(const struct capo_topology *t, int dev)
 {
-        for (size_t i = 0; i < t->n_gpus; i++) {
-                if (t->gpus[i].dev == dev)
-                        return (int)i;
-        }
-        return -1;
+        const struct capo_topology_gpu *gpu = FIRST_OF(g, t->gpus, t->n_gpus, g->dev == dev);
+
+        return gpu ? (int)(gpu - t->gpus) : -1;
 }
 
 int capo_topology_gpu_by_busid(const struct capo_topology *t, const char *busid)
 {
+        const struct capo_topology_gpu *gpu = NULL;
         char want[CAPO_BUSID_ROOM];
 
-        if (capo_busid_canonical(busid, want) < 0)
-                return -1;
-        for (size_t i = 0; i < t->n_gpus; i++) {
-                if (!strcmp(t->gpus[i].busid, want))
-                        return (int)i;
-        }
-        return -1;
+        if (capo_busid_canonical(busid, want) == 0)
+                gpu = FIRST_OF(g, t->gpus, t->n_gpus, !strcmp(g->busid, want));
+        return gpu ? (int)(gpu - t->gpus) : -1;
 }
 
 void capo_topology_free(struct capo_topology *t)

@@ -18,7 +18,6 @@ struct capo_topology_cpu {
         char host_hash[32]; /* distinguishes the machines of a rack; "": not in the file */
         char arch[16], vendor[24];
         int model; /* 0 not known */
-        const struct capo_xml *xml;
 };
 
 /* A PCI function: bridge, GPU, NIC or other. Parents come before their children. */
@@ -52,9 +51,7 @@ struct capo_topology_nic {
         int dev, port;
         double gbs; /* 0: not known */
         bool gdr;
-        char guid[24];
         int cpu, pci; /* pci -1: a virtual interface without a PCI device */
-        const struct capo_xml *xml;
 };
 
 enum capo_wire { CAPO_WIRE_NVLINK, CAPO_WIRE_XGMI, CAPO_WIRE_C2C };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Detects the format of a file by its first characters, never by its name. Also makes racks, which
  * no file describes. */
+#include "core/base/among.h"
 #include "core/base/file.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
@@ -40,13 +41,12 @@ static enum capo_path path_of(const char *word)
         static const enum capo_path paths[] = {CAPO_PATH_PIX, CAPO_PATH_PXB, CAPO_PATH_PHB,
                                                CAPO_PATH_NODE, CAPO_PATH_SYS};
 
-        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
-                if (!strcmp(word, capo_path_name(paths[i])))
-                        return paths[i];
-        }
-        return !strcmp(word, "SOC")
-                       ? CAPO_PATH_SYS
-                       : CAPO_PATH_UNKNOWN; /* SOC: the name of SYS before driver 396 */
+        const enum capo_path *path =
+                FIRST_OF(p, paths, N_ELEMENTS(paths), !strcmp(word, capo_path_name(*p)));
+
+        return path                   ? *path
+               : !strcmp(word, "SOC") ? CAPO_PATH_SYS /* its name before driver 396 */
+                                      : CAPO_PATH_UNKNOWN;
 }
 
 struct matrix {

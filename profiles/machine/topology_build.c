@@ -42,10 +42,9 @@ int topology_add_switch(struct topology_build *b, const char *busid)
 {
         struct capo_topology_switch *s;
 
-        for (size_t i = 0; i < b->t->n_switches; i++) {
-                if (!strcmp(b->t->switches[i].busid, busid))
-                        return (int)i;
-        }
+        s = FIRST_OF(it, b->t->switches, b->t->n_switches, !strcmp(it->busid, busid));
+        if (s)
+                return (int)(s - b->t->switches);
         s = TOPOLOGY_GROW(b->t->switches, b->t->n_switches);
         snprintf(s->busid, sizeof s->busid, "%s", busid);
         return (int)b->t->n_switches - 1;
@@ -143,11 +142,11 @@ static void add_link(struct topology_build *b, const struct half_link *h, enum c
                      int from, int to)
 {
         struct capo_topology *t = b->t;
-        struct capo_topology_link *l = t->links, *last = PAST_OF(t->links, t->n_links);
+        struct capo_topology_link *l =
+                FIRST_OF(it, t->links, t->n_links,
+                         it->kind == h->kind && it->end == end && it->from == from && it->to == to);
 
-        while (l < last && (l->kind != h->kind || l->end != end || l->from != from || l->to != to))
-                l++;
-        if (l == last) {
+        if (!l) {
                 l = TOPOLOGY_GROW(t->links, t->n_links);
                 *l = (struct capo_topology_link){
                         .kind = h->kind, .end = end, .from = from, .to = to};
@@ -161,11 +160,8 @@ static int count_halves(const struct topology_build *b, enum capo_wire kind, int
 {
         int count = 0;
 
-        for (size_t i = 0; i < b->n_halves; i++) {
-                if (b->halves[i].kind == kind && b->halves[i].from == from &&
-                    !strcmp(b->halves[i].to, to))
-                        count += b->halves[i].count;
-        }
+        for (const struct half_link *h = b->halves; h < PAST_OF(b->halves, b->n_halves); h++)
+                count += h->kind == kind && h->from == from && !strcmp(h->to, to) ? h->count : 0;
         return count;
 }
 
@@ -208,10 +204,12 @@ static int join_half(struct topology_build *b, const struct half_link *h)
         struct capo_topology *t = b->t;
         const char *host = host_of(t, t->gpus[h->from].cpu);
 
-        for (size_t i = 0; i < t->n_gpus; i++) {
-                if (!strcmp(t->gpus[i].busid, h->to) && !strcmp(host_of(t, t->gpus[i].cpu), host))
-                        return join_gpus(b, h, (int)i);
-        }
+        const struct capo_topology_gpu *gpu =
+                FIRST_OF(g, t->gpus, t->n_gpus,
+                         !strcmp(g->busid, h->to) && !strcmp(host_of(t, g->cpu), host));
+
+        if (gpu)
+                return join_gpus(b, h, (int)(gpu - t->gpus));
         if (!strncmp(h->class_text, "0x068000", 8))
                 add_link(b, h, CAPO_END_SWITCH, h->from, topology_add_switch(b, h->to));
         else if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_WIRE_C2C) {

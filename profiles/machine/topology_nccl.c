@@ -146,9 +146,7 @@ static int read_nic(struct topology_build *b, const struct capo_xml *e, int cpu,
                 nic = topology_add_nic(b);
                 nic->cpu = cpu;
                 nic->pci = pci;
-                nic->xml = n;
                 copy_attr(nic->name, sizeof nic->name, n, "name");
-                copy_attr(nic->guid, sizeof nic->guid, n, "guid");
                 if ((r = parse_int_attr(b, n, "dev", 0, 4095, (int)b->t->n_nics - 1, &nic->dev)) <
                             0 ||
                     (r = parse_int_attr(b, n, "port", 0, 255, 0, &nic->port)) < 0 ||
@@ -230,7 +228,6 @@ static int read_system(struct topology_build *b, const struct capo_xml *root, in
                 if (strcmp(e->name, "cpu") != 0)
                         continue;
                 cpu = TOPOLOGY_GROW(b->t->cpus, b->t->n_cpus);
-                cpu->xml = e;
                 copy_attr(cpu->host_hash, sizeof cpu->host_hash, e, "host_hash");
                 if (tray >= 0)
                         snprintf(cpu->host_hash, sizeof cpu->host_hash, "%05d", tray);

@@ -28,15 +28,6 @@ struct finder {
 #define add_remark(v, format, ...) \
         capo_append((v)->said, sizeof(v)->said, "%s" format, *(v)->said ? "\n" : "", __VA_ARGS__)
 
-static int by_busid(const struct capo_topology *t, const char *busid)
-{
-        for (size_t i = 0; i < t->n_gpus; i++) {
-                if (!strcasecmp(t->gpus[i].busid, busid))
-                        return (int)i;
-        }
-        return -1;
-}
-
 static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
 {
         int at[CAPO_NVML_GPUS], unknown = 0;
@@ -49,7 +40,7 @@ static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
         for (int i = 0; i < nvml->n_gpus; i++) {
                 const struct capo_nvml_gpu *g = &nvml->gpus[i];
 
-                at[i] = by_busid(f->t, g->busid);
+                at[i] = capo_topology_gpu_by_busid(f->t, g->busid);
                 unknown += at[i] < 0;
                 if (at[i] >= 0)
                         f->gpus[f->n_gpus++] =

@@ -2,6 +2,7 @@
 /* Builds a tree from expat's events. */
 #include <expat.h>
 
+#include "core/base/among.h"
 #include "capo/msg.h"
 #include "core/base/file.h"
 #include "core/base/xalloc.h"
@@ -29,11 +30,9 @@ void capo_xml_free(struct capo_xml *e)
 
 const char *capo_xml_get(const struct capo_xml *e, const char *attr)
 {
-        for (size_t i = 0; i < e->n_attrs; i++) {
-                if (!strcmp(e->attrs[i].name, attr))
-                        return e->attrs[i].value;
-        }
-        return NULL;
+        const struct capo_xml_attr *a = FIRST_OF(it, e->attrs, e->n_attrs, !strcmp(it->name, attr));
+
+        return a ? a->value : NULL;
 }
 
 static void stop_parser(struct builder *b, int error)

@@ -161,9 +161,6 @@ void capo_plan_answer_finish(struct capo_plan_answer *a);
 const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int node,
                                                    int id);
 
-/** capo_plan_busbw_factor() - nccl-tests' bus bandwidth over its algorithm bandwidth. */
-double capo_plan_busbw_factor(unsigned coll, unsigned n_ranks);
-
 /** capo_plan_find_libnccl() - find a libnccl.so.2 if none was named
  *
  * Searches CAPO_NCCL, LD_LIBRARY_PATH, an active virtual environment, the CUDA toolkit, system

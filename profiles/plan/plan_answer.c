@@ -6,17 +6,13 @@
  * printed line; else not known. */
 #include <math.h>
 
+#include "core/base/among.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "profiles/plan/plan_answer.h"
 #include "core/base/file.h"
 #include "profiles/machine/xml.h"
-
-double capo_plan_busbw_factor(unsigned coll, unsigned n_ranks)
-{
-        return capo_busbw_factor(capo_coll_kind(coll), n_ranks);
-}
 
 /* The output of a node's NCCL; NULL: none. */
 static char *read_log(const char *folder, uint32_t node)
@@ -281,7 +277,7 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
                         row->us = table_us(row);
                 if (!isnan(row->us))
                         row->busbw_gbs = (double)row->bytes / (row->us * 1e3) *
-                                         capo_plan_busbw_factor(row->coll, job->n_ranks);
+                                         capo_busbw_factor(capo_coll_kind(row->coll), job->n_ranks);
         }
         if (q->graph)
                 read_all_graphs(job, folder, out);
@@ -293,13 +289,8 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
 const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int node,
                                                    int id)
 {
-        for (size_t i = 0; i < a->n_graphs; i++) {
-                const struct capo_plan_graph *g = &a->graphs[i];
-
-                if ((node < 0 || g->node == node) && g->id == id && g->n_channels > 0)
-                        return g;
-        }
-        return NULL;
+        return FIRST_OF(g, a->graphs, a->n_graphs,
+                        (node < 0 || g->node == node) && g->id == id && g->n_channels > 0);
 }
 
 void capo_plan_answer_finish(struct capo_plan_answer *a)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/among.h"
 #include "capo/env.h"
 #include "core/base/layout.h"
 #include "core/base/xalloc.h"
@@ -14,13 +15,8 @@ bool capo_plan_setting_passes(const char *var)
                                            "NCCL_IB_",         "NCCL_OOB_",     "NCCL_GRAPH_DUMP",
                                            "NCCL_RAS_"};
 
-        if (strncmp(var, "NCCL_", 5) != 0)
-                return false;
-        for (size_t i = 0; i < N_ELEMENTS(ours); i++) {
-                if (!strncmp(var, ours[i], strlen(ours[i])))
-                        return false;
-        }
-        return true;
+        return !strncmp(var, "NCCL_", 5) &&
+               !ANY_OF(our, ours, N_ELEMENTS(ours), !strncmp(var, *our, strlen(*our)));
 }
 
 /* Other variables that would affect a worker. */
@@ -31,11 +27,8 @@ static bool is_kept(const char *var)
                 "LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
                 "CUDA_",       "MALLOC_PERTURB_="};
 
-        for (size_t i = 0; i < N_ELEMENTS(others); i++) {
-                if (!strncmp(var, others[i], strlen(others[i])))
-                        return false;
-        }
-        return strncmp(var, "NCCL_", 5) != 0 || capo_plan_setting_passes(var);
+        return !ANY_OF(other, others, N_ELEMENTS(others), !strncmp(var, *other, strlen(*other))) &&
+               (strncmp(var, "NCCL_", 5) || capo_plan_setting_passes(var));
 }
 
 struct environment {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "core/base/calls.h"
+#include "core/base/among.h"
 #include "capo/algorithms.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/text.h"
@@ -15,7 +17,7 @@ static double cell_gbs(const struct capo_plan_row *r, enum capo_algo algo, unsig
         if (a >= r->n_algo || r->cost[a][p] <= 0 || r->reported_bytes < CAPO_GBS_MIN_BYTES)
                 return -1;
         return (double)r->reported_bytes / ((double)r->cost[a][p] * 1e3) *
-               capo_plan_busbw_factor(r->coll, n_ranks);
+               capo_busbw_factor(capo_coll_kind(r->coll), n_ranks);
 }
 
 void capo_plan_look_up(const struct capo_profile *profile, struct capo_plan_decision *out)
@@ -171,10 +173,8 @@ static double model_us(const struct capo_plan_row *own, const struct capo_plan_r
 
 static const char *gap_of(const struct capo_plan_answer *a)
 {
-        for (size_t i = 0; i < a->n_rows; i++) {
-                if (a->rows[i].algo == CAPO_ALGO_UNKNOWN && !a->rows[i].kernel)
-                        return "this release tells nobody which algorithm it chose where no tuner chose it (-)";
-        }
+        if (ANY_OF(r, a->rows, a->n_rows, r->algo == CAPO_ALGO_UNKNOWN && !r->kernel))
+                return "this release tells nobody which algorithm it chose where no tuner chose it (-)";
         for (size_t i = 0; i < a->n_rows; i++) {
                 if (a->rows[i].kernel)
                         return "what NCCL expects of symmetric kernels and copy engines it shows to no tuner (-)";

@@ -8,6 +8,7 @@
  * The XML tree is not changed; additions are kept beside it, by element, and inserted when the file
  * is written. */
 
+#include "core/base/among.h"
 #include "capo/msg.h"
 #include "core/base/markup.h"
 #include "core/base/xalloc.h"
@@ -59,13 +60,15 @@ static bool is_class(const struct capo_xml *e, const char *prefix)
 static int add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
 {
         const struct capo_xml *xml = find_child(pci, "gpu");
-        const char *busid = capo_xml_get(pci, "busid") ?: "";
+        const char *busid = capo_xml_get(pci, "busid");
         struct plan_gpu *gpu = &r->m->gpus[r->m->n_gpus];
         int end = 0;
 
         if (r->m->n_gpus == CAPO_PLAN_GPUS_MAX)
                 return fail(r, pci->line, "more than %d GPUs; NCCL's NVML table ends there",
                             CAPO_PLAN_GPUS_MAX);
+        if (!busid)
+                return fail(r, pci->line, "expected <pci> to have a busid, found none");
         sscanf(busid, "%*8[0-9a-fA-F]:%*2[0-9a-fA-F]:%*2[0-9a-fA-F].%*1[0-7]%n", &end);
         if (busid[end] || end < 12)
                 return fail(r, pci->line,
@@ -200,11 +203,9 @@ static void put_links(FILE *f, const struct reading *r, int dev)
 
 static int index_of(const struct capo_xml *const *list, uint32_t n, const struct capo_xml *e)
 {
-        for (uint32_t i = 0; i < n; i++) {
-                if (list[i] == e)
-                        return (int)i;
-        }
-        return -1;
+        const struct capo_xml *const *at = FIRST_OF(it, list, n, *it == e);
+
+        return at ? (int)(at - list) : -1;
 }
 
 static void put_element(FILE *f, const struct reading *r, const struct capo_xml *e)

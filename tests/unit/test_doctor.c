@@ -293,7 +293,7 @@ Test(doctor, elf_files)
         }
         cr_assert_eq(capo_elf_open("/proc/self/exe", &elf), 0);
         cr_assert_not(capo_elf_is_static(&elf));
-        cr_assert(capo_elf_contains(&elf, "capo_elf_contains"));
+        cr_assert(capo_elf_contains(&elf, "capo_elf_has"));
         cr_assert_not(capo_elf_contains(&elf, "capo_elf_nothing"));
         cr_assert_not(capo_elf_exports(&elf, "clearenv"), "needed, not defined");
         capo_elf_close(&elf);

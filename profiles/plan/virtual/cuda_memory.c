@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "core/base/among.h"
 #include "core/base/array.h"
 #include "profiles/plan/virtual/virtual.h"
 
@@ -17,11 +18,7 @@ static size_t n_ranges;
 /* The lock must be held. */
 static struct plan_range *find_range(const char *address)
 {
-        for (size_t i = 0; i < n_ranges; i++) {
-                if (address >= ranges[i].base && address < ranges[i].base + ranges[i].bytes)
-                        return &ranges[i];
-        }
-        return NULL;
+        return FIRST_OF(r, ranges, n_ranges, address >= r->base && address < r->base + r->bytes);
 }
 
 bool plan_memory_find(const void *address, bool hold, struct plan_range *out)

@@ -106,31 +106,23 @@ static bool set_target(unsigned char *code, const unsigned char *to)
 #endif
 }
 
-static int patch_range(unsigned char *code, size_t n, const unsigned char *callee,
-                       const unsigned char *to)
+int capo_patch_calls(char *code, size_t n, const void *callee, const void *to, void *spare)
 {
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-        int calls = 0;
+        int calls = capo_patch_jump(spare, to);
 
-        for (size_t i = 0; i + 5 <= n; i += CODE_STEP) {
-                if (call_target(code + i) != callee)
+        for (size_t i = 0; calls >= 0 && i + 5 <= n; i += CODE_STEP) {
+                unsigned char *at = (unsigned char *)code + i;
+                uintptr_t first = (uintptr_t)at & ~(page - 1);
+
+                if (call_target(at) != callee)
                         continue;
-
-                uintptr_t first = (uintptr_t)(code + i) & ~(page - 1);
-
                 if (mprotect((void *)first, 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
                         return -errno;
-                if (!set_target(code + i, to))
+                if (!set_target(at, spare))
                         return -ERANGE;
-                code_written(code + i, 8);
+                code_written(at, 8);
                 calls++;
         }
         return calls;
-}
-
-int capo_patch_calls(char *code, size_t n, const void *callee, const void *to, void *spare)
-{
-        int r = capo_patch_jump(spare, to);
-
-        return r < 0 ? r : patch_range((unsigned char *)code, n, callee, spare);
 }

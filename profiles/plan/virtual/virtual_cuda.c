@@ -6,6 +6,7 @@
  * handle do not share contents, which only kernels would notice. */
 #include <sys/mman.h>
 
+#include "core/base/among.h"
 #include "profiles/plan/virtual/virtual.h"
 
 _Thread_local int plan_device;
@@ -39,11 +40,7 @@ static void handle_put(struct handle *h)
 
 static const struct plan_gpu *plan_cuda_gpu(int dev)
 {
-        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
-                if (plan_machine->gpus[i].dev == dev)
-                        return &plan_machine->gpus[i];
-        }
-        return NULL;
+        return FIRST_OF(gpu, plan_machine->gpus, plan_machine->n_gpus, gpu->dev == dev);
 }
 
 /* cudaDeviceAttr and CUdevice_attribute share their numbers (cuda.h, driver_types.h). */
@@ -300,13 +297,13 @@ static int device_busid(char *text, int room, int dev)
 
 static int device_by_busid(int *dev, const char *text)
 {
-        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
-                if (!strcasecmp(plan_machine->gpus[i].busid, text)) {
-                        *dev = plan_machine->gpus[i].dev;
-                        return 0;
-                }
-        }
-        return 101;
+        const struct plan_gpu *gpu =
+                FIRST_OF(g, plan_machine->gpus, plan_machine->n_gpus, !strcasecmp(g->busid, text));
+
+        if (!gpu)
+                return 101;
+        *dev = gpu->dev;
+        return 0;
 }
 
 static int allocate_memory(void **p, size_t n)

@@ -2,6 +2,7 @@
 /* What all workers share: the question, and why it cannot be answered. */
 #include <pthread.h>
 
+#include "core/base/among.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "profiles/plan/virtual/virtual_job.h"
 
@@ -35,14 +36,12 @@ void plan_fail_wait(void)
 
 int plan_gap(const char *name)
 {
-        uint32_t n = atomic_load(&plan_job->n_gaps);
+        uint32_t n = atomic_load(&plan_job->n_gaps), most = N_ELEMENTS(plan_job->gaps);
 
-        for (uint32_t i = 0; i < n && i < N_ELEMENTS(plan_job->gaps); i++) {
-                if (!strcmp(plan_job->gaps[i], name))
-                        return 801;
-        }
+        if (ANY_OF(gap, plan_job->gaps, n < most ? n : most, !strcmp(*gap, name)))
+                return 801;
         n = atomic_fetch_add(&plan_job->n_gaps, 1);
-        if (n < N_ELEMENTS(plan_job->gaps))
+        if (n < most)
                 snprintf(plan_job->gaps[n], sizeof plan_job->gaps[n], "%s", name);
         return 801;
 }

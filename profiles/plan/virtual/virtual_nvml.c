@@ -3,6 +3,7 @@
  * NCCL's dlopen of that name finds it. NVLinks come from the topology file, so all functions about
  * links return "not supported", except the NVLink domain of a GPU. */
 
+#include "core/base/among.h"
 #include "profiles/plan/virtual/virtual.h"
 
 enum { INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6 };
@@ -60,13 +61,8 @@ ALIAS(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2, unsigned i,
 
 NVML(nvmlDeviceGetHandleByPciBusId_v2, const char *busid, const struct plan_gpu **dev)
 {
-        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
-                if (!strcasecmp(plan_machine->gpus[i].busid, busid)) {
-                        *dev = &plan_machine->gpus[i];
-                        return 0;
-                }
-        }
-        return NOT_FOUND;
+        *dev = FIRST_OF(g, plan_machine->gpus, plan_machine->n_gpus, !strcasecmp(g->busid, busid));
+        return *dev ? 0 : NOT_FOUND;
 }
 
 ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2, const char *busid,
