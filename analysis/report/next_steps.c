@@ -210,7 +210,8 @@ static void suggest_sweep(struct capo_page *r)
 
 static void suggest_no_gpu_times(struct capo_page *r)
 {
-        if (!r->gpu && r->collectives)
+        if (!r->gpu && r->collectives &&
+            !strstr(capo_page_info(r, CAPO_INFO_NCCL_PATH) ?: "", "librccl")) /* never timed */
                 ADD(r, no_gpu_times);
 }
 

@@ -224,6 +224,14 @@ Test(next, no_gpu_times)
         cr_assert_not_null(judged(CAPO_NEXT_no_gpu_times));
 }
 
+/* Nothing times RCCL's calls: no setting helps. */
+Test(next, gpu_times_that_no_setting_brings)
+{
+        made_info(page.job->processes, CAPO_INFO_NCCL_PATH, "/opt/rocm/lib/librccl.so.1.0");
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_HOST, 0);
+        cr_assert_null(judged(CAPO_NEXT_no_gpu_times));
+}
+
 Test(next, a_job_without_collectives_needs_no_gpu_times)
 {
         cr_assert_null(judged(CAPO_NEXT_no_gpu_times));
