@@ -12,7 +12,6 @@
 #include "cli/base/cli_json.h"
 #include "cli/check/check.h"
 #include "cli/doctor/doctor_plugins.h"
-#include "cli/doctor/fabric_providers.h"
 #include "cli/doctor/network_devices.h"
 #include "profiles/machine/sysfs.h"
 #include "core/base/among.h"

@@ -76,7 +76,6 @@ static int run_doctor(void *options, int n, char **words)
         bool fail = false;
 
         capo_doctor_command(&f, n ? words : NULL, &a.reach);
-        capo_doctor_loading(&f, n ? words : NULL);
         if (!capo_doctor_node(&f, &a.reach) && !capo_doctor_pci_gpus())
                 capo_finding_add(&f, CAPO_FINDING_NOTE, "gpu",
                                  "no NVIDIA GPU is here: the GPUs of other nodes were "

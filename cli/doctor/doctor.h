@@ -56,18 +56,9 @@ struct capo_reach {
  * the packages its search path holds (torch, vllm, cupy, jax, xgboost, nvidia-nccl wheels). */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
 
-/** capo_doctor_loading() - ways in which @command, as for execvp or NULL, may open libraries whose
- * calls capo does not see. */
-void capo_doctor_loading(struct capo_findings *f, char *const *command);
-
 /** capo_doctor_node() - all of the below: this machine and its environment. Return: as
  * capo_doctor_gpus(). */
 int capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach);
-
-/** capo_doctor_newer() - functions that the libnccl at @path exports and this capo does not know,
- * and versions of the plugin interfaces it looks for that this capo does not have. @release: as it
- * calls itself. */
-void capo_doctor_newer(struct capo_findings *f, const char *path, const char *release);
 
 /** capo_doctor_settings() - NCCL_* and FI_* of the environment and of nccl.conf files, judged for
  * the release of @reach. */
@@ -95,6 +86,11 @@ unsigned capo_doctor_pci_gpus(void);
 
 /** capo_doctor_host() - IOMMU, PCI ACS, whether one process may read another's memory. */
 void capo_doctor_host(struct capo_findings *f);
+
+/** capo_doctor_network_settings() - find names in NCCL_SOCKET_IFNAME, NCCL_IB_HCA and NCCL_NET that
+ * are neither in @d nor interfaces of this machine. */
+struct capo_network;
+void capo_doctor_network_settings(struct capo_findings *f, const struct capo_network *d);
 
 /** capo_doctor_network() - fast network devices of this machine, and settings that leave them
  * unused. */

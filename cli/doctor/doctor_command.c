@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 
 #include "cli/doctor/doctor.h"
-#include "profiles/machine/elf_file.h"
 #include "cli/doctor/network_devices.h"
 #include "core/base/file.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/apart.h"
+#include "profiles/machine/elf_file.h"
 
 #define FOUND(level, ...)   capo_finding_add(f, CAPO_FINDING_##level, "nccl", __VA_ARGS__)
 #define EXPERTS(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "experts", __VA_ARGS__)
@@ -185,6 +185,49 @@ static bool find_library_path(const char *listing, const char *soname, char *pat
         return true;
 }
 
+static void say_abi(struct capo_findings *f, const struct capo_elf_file *elf, const char *release,
+                    const char *kind, const char *stem, int newest)
+{
+        int asked = capo_elf_highest(elf, stem);
+
+        if (asked > newest)
+                FOUND(NOTE,
+                      "NCCL %s looks for %s%d first, which this capo does not have: it is given the %s's v%d, and "
+                      "nothing that v%d brought is used",
+                      release, stem, asked, kind, newest, asked);
+}
+
+/* Functions that the libnccl at @path exports and this capo does not know, and versions of the plugin
+ * interfaces it looks for that this capo does not have. @release: as it calls itself. */
+static void check_newer(struct capo_findings *f, const char *path, const char *release)
+{
+        static const int tuners[] = {
+#define CAPO_TUNER_ABI(version, first, last) version,
+#include "capo/plugin_abis.def"
+        };
+        static const int profilers[] = {
+#define CAPO_PROFILER_ABI(version, first, last) version,
+#include "capo/plugin_abis.def"
+        };
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        char names[600] = "";
+
+        if (capo_elf_open(path, &elf) < 0)
+                return;
+        for (struct capo_elf_symbol s = {0}; capo_elf_next(&elf, SHT_DYNSYM, &s);) {
+                if (s.symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(s.symbol->st_info) == STT_FUNC)
+                        capo_nccl_strange(names, sizeof names, s.name);
+        }
+        if (*names)
+                FOUND(WARN,
+                      "NCCL %s has functions that this capo does not know (%s): calls of them will be in no "
+                      "log",
+                      release, names);
+        say_abi(f, &elf, release, "tuner", "ncclTunerPlugin_v", tuners[N_ELEMENTS(tuners) - 1]);
+        say_abi(f, &elf, release, "profiler", "ncclProfiler_v",
+                profilers[N_ELEMENTS(profilers) - 1]);
+}
+
 static void set_reach(struct capo_findings *f, struct capo_reach *reach, const char *path,
                       const char *how)
 {
@@ -209,7 +252,7 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
                       "this release is older than 2.13: calls are recorded as far as they exist, untested");
         if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER))
                 FOUND(NOTE, "no tuner interface before 2.19: profiles are not used");
-        capo_doctor_newer(f, path, text);
+        check_newer(f, path, text);
 }
 
 /* The folders that the interpreter @program imports from, a line each; NULL: it does not tell. */
@@ -379,6 +422,26 @@ static void check_program(struct capo_findings *f, const char *program, struct c
                       program);
 }
 
+/* A preloaded library comes first in the global scope. A library opened with RTLD_DEEPBIND searches
+ * its own dependencies before that, and one opened by dlmopen() has its own global scope. The flags
+ * are not in the file: only a program that links NCCL itself is certainly unaffected. */
+static void check_loading(struct capo_findings *f, const char *program)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+
+        if (capo_elf_open(program, &elf) < 0)
+                return;
+        if (capo_elf_imports(&elf, "dlmopen"))
+                FOUND(WARN, "%s opens libraries by dlmopen(): their calls of NCCL are not seen",
+                      program);
+        else if (strncmp(capo_base_name(program), "python", 6) && /* it sets no RTLD_DEEPBIND */
+                 capo_elf_imports(&elf, "dlopen") && !capo_elf_imports(&elf, "ncclCommInitRank"))
+                FOUND(NOTE,
+                      "%s opens libraries as it runs: calls of NCCL by those that it opens "
+                      "with RTLD_DEEPBIND are not seen",
+                      program);
+}
+
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach)
 {
         char program[4096], resolved[4096];
@@ -431,4 +494,6 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                                 "unless the program brings its own");
         }
         capo_doctor_extensions(f, reach);
+        if (command)
+                check_loading(f, program);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fast network devices of this machine, from sysfs. */
+/* The fast network devices of this machine, from sysfs, and the providers of libfabric. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,3 +25,13 @@ void capo_network_read(struct capo_network *network);
 
 /** capo_network_word() - "EFA", "InfiniBand", "RoCE", "Slingshot" */
 const char *capo_network_word(enum capo_network_kind kind);
+
+struct capo_fabric_found {
+        char names[400];  /* "efa, tcp, shm", in libfabric's order of preference */
+        char version[16]; /* "1.22" */
+        char path[1024];  /* of the library */
+};
+
+/** capo_fabric_providers() - ask libfabric for its providers, in a child process. Return: 0;
+ * -ENOENT: no libfabric.so.1; -EIO: it does not answer. */
+int capo_fabric_providers(struct capo_fabric_found *found);

@@ -17,7 +17,6 @@
 #include "cli/doctor/doctor_own.h"
 #include "cli/run/cmd_run.h"
 #include "cli/run/profile_auto.h"
-#include "cli/run/run_command.h"
 #include "cli/run/run_loader.h"
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does a command start with libcapo.so preloaded? */
+/* The command of capo run: does it start, and with libcapo.so preloaded? */
 #pragma once
 
 #include <stdbool.h>
@@ -41,3 +41,11 @@ char *run_preload_list(const char *library);
  * library. It need not be, because capo defines none of its symbols. Return: to be freed; NULL:
  * unchanged. */
 char *run_asan_options(void);
+
+/** run_find_command() - can @name be run, and the interpreter of a script? Called before capo run
+ * prints or creates anything. Return: 0, also where only execvp() can tell; 127 there is no such
+ * command, 126 it cannot be run: printed. */
+int run_find_command(const char *name);
+
+/** run_become_command() - exec. Returns only on errors, which are printed: 127 or 126. */
+int run_become_command(char **command);

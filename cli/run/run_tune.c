@@ -18,7 +18,7 @@
 #include "cli/base/cli_machine.h"
 #include "cli/base/install_paths.h"
 #include "cli/run/profile_auto.h"
-#include "cli/run/run_command.h"
+#include "cli/run/run_loader.h"
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"
 #include "core/profile/profile_find.h"

@@ -2,19 +2,20 @@
 /* The parent's side: writes the question, starts one worker per node, watches them, reads the
  * answer, and cleans up. A worker runs foreign code with parts replaced, so it gets nothing that it
  * could damage: its own folder, a memory file, a time limit. */
+#include <dirent.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <dirent.h>
 
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "core/base/among.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/layout.h"
 #include "core/base/xalloc.h"
-#include "capo/msg.h"
-#include "profiles/plan/plan_alike.h"
 #include "profiles/plan/plan_answer.h"
-#include "profiles/plan/plan_environment.h"
 #include "profiles/plan/plan_machine.h"
 
 enum { TIMEOUT_MS = 60000, RANK_MS = 1000 };
@@ -102,7 +103,137 @@ static int prepare_ranks(struct run *run)
         return 0;
 }
 
-/* Choose the ranks to start: all, or the representatives. */
+/* ---- which ranks are started ---- */
+
+static void sort_ranks(struct plan_job *job)
+{
+        uint32_t at = 0;
+
+        for (uint32_t r = 0; r < job->n_ranks; r++)
+                job->units[job->node_unit[job->ranks[r].node]].n++;
+        for (uint32_t u = 0; u < job->n_units; u++) {
+                job->units[u].first = at;
+                at += job->units[u].n;
+                job->units[u].n = 0;
+        }
+        for (uint32_t r = 0; r < job->n_ranks; r++) {
+                struct plan_unit *u = &job->units[job->node_unit[job->ranks[r].node]];
+
+                job->by_unit[u->first + u->n++] = (uint16_t)r;
+        }
+}
+
+static uint32_t rank_at(const struct plan_job *job, const struct plan_unit *u, uint32_t i)
+{
+        return job->by_unit[u->first + i];
+}
+
+/* Do both have the same GPUs of the same machines, with the same neighbours on one node? */
+static bool units_match(const struct plan_job *job, const struct plan_unit *a,
+                        const struct plan_unit *b)
+{
+        if (a->n != b->n)
+                return false;
+        for (uint32_t i = 0; i < a->n; i++) {
+                const struct capo_plan_gpu *x = &job->ranks[rank_at(job, a, i)];
+                const struct capo_plan_gpu *y = &job->ranks[rank_at(job, b, i)];
+
+                if (x->dev != y->dev || job->node_machine[x->node] != job->node_machine[y->node])
+                        return false;
+                for (uint32_t k = 0; k < i; k++) {
+                        if ((job->ranks[rank_at(job, a, k)].node == x->node) !=
+                            (job->ranks[rank_at(job, b, k)].node == y->node))
+                                return false;
+                }
+        }
+        return true;
+}
+
+static void find_kinds(struct plan_job *job)
+{
+        for (uint32_t u = 0; u < job->n_units; u++) {
+                struct plan_unit *unit = &job->units[u];
+
+                unit->like[0] = unit->like[1] = (uint16_t)u;
+                for (uint32_t k = 0; k < u; k++) {
+                        struct plan_unit *kind = &job->units[k];
+
+                        if (kind->like[0] != k || !units_match(job, kind, unit))
+                                continue;
+                        if (kind->like[1] == k) /* the second one of its kind */
+                                kind->like[1] = (uint16_t)u;
+                        unit->like[0] = (uint16_t)k;
+                        unit->like[1] = kind->like[1];
+                        break;
+                }
+                unit->real = unit->like[0] == u || unit->like[1] == u;
+        }
+}
+
+/* Fill the units of a job and the list of ranks to start: all, or the representatives. Return: 0;
+ * -E2BIG: more than CAPO_PLAN_WHOLE_MAX would be needed, namely @n. */
+static int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n)
+{
+        uint16_t heard = job->node_unit[job->ranks[0].node];
+
+        *n = 0;
+        sort_ranks(job);
+        find_kinds(job);
+        for (uint32_t u = 0; u < job->n_units; u++) {
+                job->units[u].real |= whole;
+                *n += job->units[u].real ? job->units[u].n : 0;
+        }
+        if (*n > CAPO_PLAN_WHOLE_MAX)
+                return -E2BIG;
+        job->n_asked = *n;
+        job->n_heard = whole || job->one_domain ? *n : job->units[heard].n;
+        *n = 0;
+        if (whole) {
+                while (*n < job->n_ranks) {
+                        job->asked[*n] = *n;
+                        ++*n;
+                }
+                return 0;
+        }
+        for (uint32_t i = 0; i < job->units[heard].n; i++)
+                job->asked[(*n)++] = rank_at(job, &job->units[heard], i);
+        for (uint32_t u = 0; u < job->n_units; u++) {
+                for (uint32_t i = 0; u != heard && job->units[u].real && i < job->units[u].n; i++)
+                        job->asked[(*n)++] = rank_at(job, &job->units[u], i);
+        }
+        return 0;
+}
+
+/* Memory of this machine; 0: not known. */
+static double plan_alike_available(void)
+{
+        unsigned long long kb = 0;
+        char line[128];
+        _cleanup_fclose_ FILE *f = fopen("/proc/meminfo", "re");
+
+        while (f && fgets(line, sizeof line, f)) {
+                if (sscanf(line, "MemAvailable: %llu", &kb) == 1)
+                        break;
+        }
+        return (double)kb * 1024;
+}
+
+/* Memory of a rank whose NVLink domain has n ranks: in each of them NCCL keeps the paths between
+ * all GPUs and NICs of the domain (measured: 4 to 18 trays of GB200 with 2.28.9, 4 and 9 with
+ * 2.30.7). */
+static double plan_alike_bytes(const struct plan_job *job, bool twice)
+{
+        double bytes = 0;
+
+        for (uint32_t u = 0; u < job->n_units; u++) {
+                double n = job->units[u].n, all = job->one_domain ? job->n_ranks : n;
+
+                if (job->units[u].real)
+                        bytes += n * (7e6 + all * all * (twice ? 66e3 : 37e3));
+        }
+        return bytes;
+}
+
 static int prepare_asked(struct run *run, bool whole)
 {
         const struct capo_plan_question *q = run->q;
@@ -171,6 +302,121 @@ static int prepare_run(struct run *run)
 }
 
 /* ---- the workers ---- */
+
+/* The plugins are links in the question's folder, where the loader searches. libX.so is the one
+ * form of name that every release accepts: 2.19 and 2.20 open the variable's value and nothing
+ * else, 2.27.3 accepts no path (tried on 2.19.3, 2.20.5, 2.21.5, 2.27.3, 2.27.7 and 2.32.3). The
+ * net plugin is searched as libnccl-net-<name>.so. */
+#define PLAN_NET_LINK      "libnccl-net-capoplan.so"
+#define PLAN_TUNER_LINK    "libcapo-plan-tuner.so"
+#define PLAN_PROFILER_LINK "libcapo-plan-profiler.so"
+
+bool capo_plan_setting_passes(const char *var)
+{
+        static const char *const ours[] = {"NCCL_TOPO_",       "NCCL_HOSTID=",  "NCCL_NET=",
+                                           "NCCL_NET_PLUGIN=", "NCCL_TUNER_",   "NCCL_PROFILER_",
+                                           "NCCL_DEBUG",       "NCCL_COMM_ID=", "NCCL_SOCKET_",
+                                           "NCCL_IB_",         "NCCL_OOB_",     "NCCL_GRAPH_DUMP",
+                                           "NCCL_RAS_"};
+
+        return !strncmp(var, "NCCL_", 5) &&
+               !ANY_OF(our, ours, N_ELEMENTS(ours), !strncmp(var, *our, strlen(*our)));
+}
+
+/* Other variables that would affect a worker. */
+static bool is_kept(const char *var)
+{
+        /* the last: glibc would write to all that NCCL allocates, most of which is never used */
+        static const char *const others[] = {
+                "LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
+                "CUDA_",       "MALLOC_PERTURB_="};
+
+        return !ANY_OF(other, others, N_ELEMENTS(others), !strncmp(var, *other, strlen(*other))) &&
+               (strncmp(var, "NCCL_", 5) || capo_plan_setting_passes(var));
+}
+
+struct environment {
+        char **vars; /* the first ones are this process's own */
+        size_t n;
+};
+
+static void put_var(struct environment *e, char *var) { *xadd(e->vars, e->n) = var; }
+#define put_env(e, ...) put_var(e, xprintf(__VA_ARGS__))
+
+static const char *layout_of(const struct plan_job *job, char *text, size_t room)
+{
+        struct capo_layout layout = {0};
+
+        for (uint32_t n = 0; n < job->n_nodes; n++) {
+                uint32_t ranks = 0;
+
+                for (uint32_t r = 0; r < job->n_ranks; r++)
+                        ranks += job->ranks[r].node == n;
+                capo_layout_add(&layout, ranks, 1);
+        }
+        return capo_layout_print(&layout, text, room);
+}
+
+static uint32_t first_rank(const struct plan_job *job, uint32_t node)
+{
+        uint32_t r = 0;
+
+        while (r < job->n_ranks && job->ranks[r].node != node)
+                r++;
+        return r;
+}
+
+/* The environment of the worker of @node, ended by NULL: the user's NCCL settings, and settings that
+ * replace the machine. */
+static char **plan_environment_new(const struct capo_plan_question *q, const struct plan_job *job,
+                                   const char *folder, uint32_t node)
+{
+        struct environment all = {0}, *e = &all;
+        const char *path = getenv("LD_LIBRARY_PATH");
+
+        for (char **var = environ; *var; var++) {
+                if (is_kept(*var))
+                        put_var(e, *var);
+        }
+        put_env(e, "LD_LIBRARY_PATH=%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
+        put_env(e, "NCCL_TOPO_FILE=%s", job->machines[job->node_machine[node]].topo);
+        put_env(e, "NCCL_HOSTID=capo-plan-%u", node);
+        put_env(e, "NCCL_NET_PLUGIN=capoplan"); /* libnccl-net-capoplan.so in our folder: the only
+                                                   form that 2.19 accepts */
+        put_env(e, "NCCL_PROFILER_PLUGIN=%s", PLAN_PROFILER_LINK);
+        put_env(e, "%s=none", CAPO_ENV_conf); /* the site's profile must not be used */
+        if (q->tuner && !q->wrap && !strchr(q->tuner, '/'))
+                put_env(e, "NCCL_TUNER_PLUGIN=%s", q->tuner);
+        else
+                put_env(e, "NCCL_TUNER_PLUGIN=%s", PLAN_TUNER_LINK);
+        if (q->tuner) {
+                char layout[CAPO_LAYOUT_TEXT];
+
+                /* exported by `capo run` for tuner interfaces without node sizes */
+                put_env(e, "%s=%s", CAPO_ENV_layout,
+                        q->layout ? q->layout : layout_of(job, layout, sizeof layout));
+                put_env(e, "%s=only",
+                        CAPO_ENV_tuner); /* otherwise capo's tuner would chain to our spy */
+                if (q->profile)
+                        put_env(e, "%s=%s", CAPO_ENV_profile, q->profile);
+                if (q->allow_modelled)
+                        put_env(e, "%s=1", CAPO_ENV_allow_modelled);
+                if (q->class_name)
+                        put_env(e, "%s=%s", CAPO_ENV_class_name, q->class_name);
+        }
+        put_env(e, "NCCL_DEBUG=INFO");
+        put_env(e, "NCCL_DEBUG_SUBSYS=%s", q->log ? "INIT,GRAPH,TUNING" : "TUNING");
+        put_env(e, "NCCL_DEBUG_FILE=%s/log.%u", folder, node);
+        put_env(e, "NCCL_IB_DISABLE=1");
+        put_env(e, "NCCL_SOCKET_IFNAME=lo");
+        put_env(e, "NCCL_RAS_ENABLE=0");
+        if (q->graph) {
+                put_env(e, "NCCL_GRAPH_DUMP_FILE=%s/graph.%u", folder, node);
+                put_env(e, "NCCL_GRAPH_DUMP_FILE_RANK=%u", first_rank(job, node));
+        }
+        put_var(e, NULL);
+        return e->vars;
+}
 
 static int start_worker(struct run *run, uint32_t node)
 {

@@ -11,7 +11,7 @@
 #include "cli/base/cli_machine.h"
 #include "cli/doctor/doctor.h"
 #include "profiles/machine/elf_file.h"
-#include "cli/doctor/network_settings.h"
+#include "cli/doctor/network_devices.h"
 
 /* Stands in for the one that asks NCCL, which tests/cli/doctor.sh tries: nothing is known here. */
 void cli_machine_advise(const struct cli_machine_words *words, const char *alloc, bool counts,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators of thousands of ranks, of which only a few are started. A unit is a node, or the
- * nodes that NCCL counts as one; two units of each kind are started (profiles/plan/plan_alike.h).
+ * nodes that NCCL counts as one; two units of each kind are started (profiles/plan/plan_ask.c).
  * When a communicator is created, a rank learns about others only through bootstrapAllGather(), so:
  *
  *   bootstrapInit       connects only the started ranks: while it runs, the communicator has their
