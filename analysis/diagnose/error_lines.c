@@ -267,51 +267,13 @@ static void take_traceback(const char *at, const char *line, uint32_t number, vo
         capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});
 }
 
-/* An exception in the log of another program, of which a process in a collective does not learn: an
- * inference server beside a trainer. */
-static void take_other(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct exceptions *x = arg;
-        const char *from = at;
-
-        while (from > line && isalnum((unsigned char)from[-1]))
-                from--;
-        if (x->f || from == at || !isupper((unsigned char)*from) || is_consequence(from) ||
-            memmem(from, strcspn(from, "\n"), "failed",
-                   6)) /* "Engine core initialization failed" */
-                return;
-        x->f = capo_evidence_finding(x->e);
-        capo_finding_is(x->f, CAPO_RANK_HANG, "exception", "likely");
-        capo_quote(line, x->f->detail, sizeof x->f->detail);
-        capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});
-        SAY(x->f->headline, "A PROCESS RAISED AN EXCEPTION while another is in a collective");
-        SAY(x->f->next,
-            "that exception and its traceback; who calls that process must check its answer");
-}
-
-static void read_others(struct capo_evidence *e)
-{
-        struct exceptions x = {.e = e};
-        bool waits = false;
-
-        for (uint32_t i = 0; i < e->n_findings; i++)
-                waits |= !strcmp(e->findings[i].kind, "undecided") && e->findings[i].n_marks &&
-                         e->texts[e->findings[i].marks[0].text].n[CAPO_EVIDENCE_STACKS];
-        for (x.text = 0; x.text < e->n_texts && waits; x.text++) {
-                if (!e->texts[x.text].n[CAPO_EVIDENCE_STACKS])
-                        capo_evidence_each(e, x.text, "Error: ", take_other, &x);
-        }
-}
-
 void capo_exceptions_read(struct capo_evidence *e)
 {
         struct exceptions x = {.e = e};
         char who[128];
 
-        if (!capo_evidence_has(CAPO_TIMEOUT_LINE, e)) {
-                read_others(e);
+        if (!capo_evidence_has(CAPO_TIMEOUT_LINE, e))
                 return;
-        }
         x.waits = xcalloc(MOST_RANK, sizeof *x.waits);
         capo_evidence_all(e, CAPO_TIMEOUT_LINE, take_wait, &x, &x.text);
         for (x.text = 0; x.text < e->n_texts && x.n_waits; x.text++) {

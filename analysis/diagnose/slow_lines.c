@@ -285,32 +285,6 @@ static const char *find_setting(const struct run *runs, uint32_t n, const struct
         return "";
 }
 
-/* A host of slow runs that no fast run has; NULL: none. */
-static const char *find_slow_host(const struct run *runs, uint32_t n, const struct run *fast)
-{
-        const char *found = NULL;
-        uint32_t most = 0;
-
-        for (uint32_t i = 0; i < n; i++) {
-                for (uint32_t h = 0; h < runs[i].n_hosts; h++) {
-                        const char *host = runs[i].hosts[h];
-                        uint32_t slow = 0, quick = 0;
-
-                        for (uint32_t k = 0; k < n; k++) {
-                                bool in = is_same_test(&runs[k], fast) && has_host(&runs[k], host);
-
-                                slow += in && runs[k].r.busbw * APART < fast->r.busbw;
-                                quick += in && runs[k].r.busbw * APART >= fast->r.busbw;
-                        }
-                        if (!quick && slow > most) {
-                                most = slow;
-                                found = host;
-                        }
-                }
-        }
-        return found;
-}
-
 static void tell_rates(const struct capo_evidence *e, const struct run *runs, uint32_t n,
                        const struct run *fast, struct capo_diagnose_finding *f)
 {
@@ -333,7 +307,7 @@ static void tell_rates(const struct capo_evidence *e, const struct run *runs, ui
 static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t n,
                        const struct run *fast, const struct run *slow)
 {
-        const char *host = find_slow_host(runs, n, fast), *setting;
+        const char *setting;
         double middle = sqrt(fast->r.busbw * slow->r.busbw);
         struct capo_diagnose_finding *f = capo_evidence_finding(e);
         char one[96], a[16], b[16];
@@ -360,10 +334,6 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
                     of_fast ? "FASTER" : "SLOWER", setting, of_fast ? fast->r.busbw : slow->r.busbw,
                     of_fast ? slow->r.busbw : fast->r.busbw);
                 SAY(f->next, "each once more with and without it: does the difference stay?");
-        } else if (host) {
-                SAY(f->headline, "THE RUNS WITH %s ARE SLOW: %.4g GB/s where others reach %.4g",
-                    host, slow->r.busbw, fast->r.busbw);
-                SAY(f->next, "the same test without %s: is it fast?", host);
         } else {
                 f->sure = "unsure";
                 SAY(f->headline, "RUNS OF THE SAME TEST DIFFER: %.4g and %.4g GB/s", slow->r.busbw,

@@ -389,35 +389,6 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
         return false;
 }
 
-/* Two that wait in a collective below different functions: of summaries, which have no lines. */
-static bool judge_paths(const struct stacks *s, struct capo_diagnose_finding *f)
-{
-        const struct stack_process *a = &s->v[0];
-        char who[32], other[32];
-
-        for (uint32_t i = 1; i < s->n; i++) {
-                const struct stack_process *b = &s->v[i];
-                struct frame fa = a->frames[a->n_frames - 1], fb = b->frames[b->n_frames - 1];
-
-                if (a->doing != DOING_WAITS || b->doing != DOING_WAITS || a->n_frames < 3 ||
-                    b->n_frames < 3 || a->rank < 0 || b->rank < 0 || fa.size > 80 || fb.size > 80 ||
-                    (fa.size == fb.size && !memcmp(fa.at, fb.at, fa.size)))
-                        continue;
-                capo_finding_is(f, CAPO_RANK_HANG, "mismatch", "likely");
-                SAY(f->headline,
-                    "%s AND %s ARE IN DIFFERENT COLLECTIVES: below %.*s and below %.*s",
-                    capo_rank_shout(process_words(a, who)),
-                    capo_rank_shout(process_words(b, other)), (int)fa.size, fa.at, (int)fb.size,
-                    fb.at);
-                tell_place(f, a, 0);
-                tell_place(f, b, 0);
-                SAY(f->next,
-                    "which condition of the program sends the two ranks to different calls?");
-                return true;
-        }
-        return false;
-}
-
 static bool is_p2p(const struct stack_process *p)
 {
         static const char words[] =
@@ -494,7 +465,7 @@ static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing d
 static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_diagnose_finding *f)
 {
         if (judge_others(s, n, DOING_BUSY, f) || judge_parting(s, f) ||
-            judge_others(s, n, DOING_LEAVES, f) || judge_circle(s, f) || judge_paths(s, f))
+            judge_others(s, n, DOING_LEAVES, f) || judge_circle(s, f))
                 return;
         capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         for (uint32_t i = 0; i < s->n; i++)

@@ -1,84 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts of the output of a node's tools, for rules (cause_rules.def):
- *
- *      one-busy     one GPU is at 90 % and more, all others at 15 % and less
- *      others-gone  beside the busy one no GPU holds memory of a process
- *
- * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes may not reach
- * each other, or two of one host share a subnet; ranks print different amounts of data; steps wait for data;
- * copies with P2P are slow; NCCL Inspector's records of one call differ.
- */
+/* Findings of the output of a node's tools and of programs: a process may run on one core only; NCCL's
+ * addresses on two nodes may not reach each other; ranks print different amounts of data; steps wait for
+ * data; copies with P2P are slow; NCCL Inspector's records of one call differ. */
 #include "analysis/diagnose/tool_facts.h"
 #include "core/base/xalloc.h"
-
-enum { GPUS = 64, BUSY = 90, IDLE = 15, EMPTY_MIB = 700 };
-
-struct gpus {
-        uint32_t n;
-        int use[GPUS], index[GPUS]; /* percent; the last sample of each */
-        long memory[GPUS];          /* MiB; -1: not known */
-};
-
-static void add_gpu(struct gpus *g, long index, long use, long memory)
-{
-        uint32_t i = 0;
-
-        if (index < 0 || use < 0 || use > 100)
-                return;
-        while (i < g->n && g->index[i] != index)
-                i++;
-        if (i == GPUS)
-                return;
-        g->n += i == g->n;
-        g->index[i] = (int)index;
-        g->use[i] = (int)use;
-        g->memory[i] = memory;
-}
-
-/* "0, 100 %, 9127 MiB" of a query; "|  9127MiB / 32768MiB |    100%      Default |", whose GPU is on
- * the line before; "GPU[0]		: GPU use (%): 100" of rocm-smi. */
-static void read_use(struct gpus *g, const char *line, long *table)
-{
-        size_t size = strcspn(line, "\n");
-        const char *mib = memmem(line, size, "MiB", 3), *use = memmem(line, size, " %,", 3),
-                   *at = line, *slash = memmem(line, size, "MiB / ", 6);
-        char *end;
-        long index = strtol(line, &end, 10);
-
-        if (end > line && *end == ',' && use && strtol(end + 1, NULL, 10) >= 0) {
-                add_gpu(g, index, strtol(end + 1, NULL, 10), mib ? strtol(use + 3, NULL, 10) : -1);
-        } else if (!strncmp(line, "GPU[", 4) && (at = memmem(line, size, "GPU use (%):", 12))) {
-                add_gpu(g, strtol(line + 4, NULL, 10), strtol(at + 12, NULL, 10), -1);
-        } else if (*line == '|' && slash) {
-                const char *used = slash,
-                           *percent = memmem(slash, size - (size_t)(slash - line), "%", 1);
-
-                while (used > line && isdigit((unsigned char)used[-1]))
-                        used--;
-                while (percent && percent > slash && isdigit((unsigned char)percent[-1]))
-                        percent--;
-                if (percent && *table >= 0)
-                        add_gpu(g, *table, strtol(percent, NULL, 10), strtol(used, NULL, 10));
-                *table = -1;
-        } else if (*line == '|' && isdigit((unsigned char)line[1 + strspn(line + 1, " ")])) {
-                *table = strtol(line + 1, NULL, 10);
-        }
-}
-
-static void judge_use(struct capo_evidence *e, const struct gpus *g)
-{
-        uint32_t n_busy = 0, n_idle = 0;
-        bool gone = true;
-
-        for (uint32_t i = 0; i < g->n; i++) {
-                n_busy += g->use[i] >= BUSY;
-                n_idle += g->use[i] <= IDLE;
-                gone &= g->use[i] >= BUSY || (g->memory[i] >= 0 && g->memory[i] < EMPTY_MIB);
-        }
-        if (n_busy + n_idle != g->n || n_busy != 1 || g->n < 3)
-                return;
-        ADD(e->facts, "@one-busy %s", gone ? "@others-gone " : "");
-}
 
 /* ---- cores ---- */
 
@@ -438,78 +363,6 @@ static void read_matrices(struct capo_evidence *e)
             "all_reduce_perf with and without NCCL_P2P_DISABLE=1: is it faster with it? Then ACS (lspci -vvv | grep ACSCtl) and the IOMMU are what to look at");
 }
 
-/* ---- two interfaces in one subnet ---- */
-
-struct subnet {
-        uint32_t network;
-        int bits;
-        char name[32];
-};
-
-/* "192.168.0.0/20 dev eno1 proto kernel", "inet 192.168.3.14/20 brd ... scope global dynamic eno1". */
-static bool read_subnet(const char *line, struct subnet *out)
-{
-        char row[256], *at, *name;
-        unsigned a, b, c, d;
-
-        SAY(row, "%.*s", (int)strcspn(line, "\r\n"), line);
-        at = row + strspn(row, " \t");
-        name = strncmp(at, "inet ", 5) ? strstr(at, " dev ") : strstr(at, " scope global");
-        if (!name ||
-            sscanf(at + (strncmp(at, "inet ", 5) ? 0 : 5), "%3u.%3u.%3u.%3u/%2d", &a, &b, &c, &d,
-                   &out->bits) != 5 ||
-            out->bits < 8 || out->bits > 30 || (a | b | c | d) > 255)
-                return false;
-        name = strncmp(name, " dev ", 5) ? strrchr(name, ' ') + 1 : name + 5;
-        out->network = (a << 24 | b << 16 | c << 8 | d) & ~(UINT32_MAX >> out->bits);
-        return capo_take_word(name, "abcdefghijklmnopqrstuvwxyz0123456789.-_", out->name,
-                              sizeof out->name) &&
-               strncmp(out->name, "ib", 2) != 0 && !strstr(row, "linkdown");
-}
-
-/* Lines of one host stand together: a prompt or an empty line ends them. */
-static void read_subnets(struct capo_evidence *e)
-{
-        struct subnet seen[16], one;
-
-        for (uint32_t i = 0; i < e->n_texts; i++) {
-                const struct capo_records *r = &e->texts[i].records;
-                uint32_t n = 0;
-
-                for (uint32_t k = 0; k < r->n; k++) {
-                        const char *line = r->text + r->v[k].begin;
-                        size_t colon = strcspn(line, ":\r\n"); /* "node1:" */
-                        uint32_t s = 0;
-
-                        if (capo_line_has(line, "$ |# |ip route|ip a") ||
-                            !isgraph((unsigned char)line[strspn(line, " ")]) ||
-                            (line[colon] == ':' && strchr("\r\n", line[colon + 1])))
-                                n = 0;
-                        if (!read_subnet(line, &one))
-                                continue;
-                        while (s < n &&
-                               (seen[s].network != one.network || seen[s].bits != one.bits ||
-                                !strcmp(seen[s].name, one.name)))
-                                s++;
-                        if (s < n) {
-                                struct capo_diagnose_finding *f = capo_evidence_finding(e);
-
-                                capo_finding_is(f, CAPO_RANK_SLOW, "network", "likely");
-                                capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
-                                capo_quote(line, f->detail, sizeof f->detail);
-                                SAY(f->headline,
-                                    "TWO INTERFACES OF ONE HOST ARE IN ONE SUBNET (%s, %s)",
-                                    seen[s].name, one.name);
-                                SAY(f->next,
-                                    "ip route get ADDRESS-OF-THE-OTHER-NODE on each node: does it name the faster one?");
-                                return;
-                        }
-                        if (n < N_ELEMENTS(seen))
-                                seen[n++] = one;
-                }
-        }
-}
-
 /* ---- NCCL Inspector ---- */
 
 enum { CALLS = 256, TIMES = 4 }; /* kinds of calls; so many times as long is told */
@@ -585,20 +438,8 @@ static void read_inspector(struct capo_evidence *e)
 
 void capo_tools_read(struct capo_evidence *e)
 {
-        struct gpus *g = xcalloc(1, sizeof *g);
-
-        for (uint32_t i = 0; i < e->n_texts; i++) {
-                const struct capo_records *r = &e->texts[i].records;
-                long table = -1;
-
-                for (uint32_t k = 0; k < r->n; k++)
-                        read_use(g, r->text + r->v[k].begin, &table);
-        }
-        judge_use(e, g);
-        free(g);
         read_cores(e);
         read_addresses(e);
-        read_subnets(e);
         read_amounts(e);
         read_loads(e);
         read_matrices(e);

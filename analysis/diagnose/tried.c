@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person wrote about attempts: "with NCCL_P2P_DISABLE=1 it works", rates of releases, code
- * with a condition on the rank. tried_settings.def says what a setting that helps means. */
+/* What a person wrote about attempts: "with NCCL_P2P_DISABLE=1 it works", code with a condition on the rank. tried_settings.def says what a setting that helps means. */
 #include "analysis/diagnose/prose.h"
-#include "core/base/nccl_release.h"
 
 static const struct {
         const char *words, *kind, *headline, *next;
@@ -12,7 +10,7 @@ static const struct {
 };
 
 enum said { SAID_NOTHING, SAID_WORKS, SAID_FAILS };
-enum { CLAUSE = 200, RELEASE = 16, OLDEST_MINOR = 14 };
+enum { CLAUSE = 200 };
 
 /* @whole: "ran" is not in "ranks". */
 static bool has_any(const char *clause, const char *words, bool whole)
@@ -112,137 +110,6 @@ static void take_setting(const char *at, const char *line, uint32_t number, void
         SAY(t->f->next, "%s", settings[t->row].next);
 }
 
-/* ---- a table of releases and their rates ---- */
-
-/* "NCCL 2.27.3 NCCL_PXN_DISABLE=1    max busbw 34.0" */
-enum { RATES = 64 };
-
-static const double APART = 1.3;
-
-struct rate {
-        int release;
-        double value;
-        char setting[64]; /* "": none */
-        struct capo_evidence_mark mark;
-};
-
-/* One release of NCCL in the line, and the first number behind it. */
-static bool read_rate(const char *line, struct rate *out)
-{
-        const char *end = line + strcspn(line, "\n"), *behind = NULL;
-        char word[RELEASE];
-
-        *out = (struct rate){0};
-        for (const char *at = line; (at = memmem(at, (size_t)(end - at), "2.", 2)); at++) {
-                int release = 0;
-
-                if ((at == line || strchr(" \t=:|,(", at[-1])) &&
-                    capo_take_word(at, "0123456789.", word, sizeof word))
-                        release = capo_nccl_named(word);
-                if (release < 20000 + OLDEST_MINOR * 100 || release % 100 == 0)
-                        continue;
-                if (out->release && out->release != release)
-                        return false;
-                out->release = release;
-                behind = behind ? behind : at + strlen(word);
-        }
-        if (!behind || end - line > CLAUSE || !is_prose(line))
-                return false;
-        for (const char *at = behind; at < end; at++) {
-                char *after;
-
-                if (!strncmp(at, "NCCL_", 5)) {
-                        size_t n = strcspn(at, " \t\n|");
-
-                        SAY(out->setting, "%.*s", (int)n, at);
-                        at += n - 1;
-                        continue;
-                }
-                if (!isdigit((unsigned char)*at) || !strchr(" \t|:=", at[-1]))
-                        continue;
-                out->value = strtod(at, &after);
-                if (after > at && strchr(" \t\n|,;", *after) && out->value > 0)
-                        return true;
-                at = after > at ? after - 1 : at;
-        }
-        return false;
-}
-
-static const struct rate *find_extreme(const struct rate *v, unsigned n, bool most)
-{
-        const struct rate *found = &v[0];
-
-        for (unsigned i = 1; i < n; i++) {
-                if (!*v[i].setting && (*found->setting || (v[i].value > found->value) == most))
-                        found = &v[i];
-        }
-        return found;
-}
-
-/* Do all rows of each release lie on one side? */
-static bool is_apart(const struct rate *v, unsigned n, const struct rate *fast,
-                     const struct rate *slow)
-{
-        for (unsigned i = 0; i < n; i++) {
-                if (!*v[i].setting &&
-                    ((v[i].release == fast->release && v[i].value * APART < fast->value) ||
-                     (v[i].release == slow->release && v[i].value > slow->value * APART)))
-                        return false;
-        }
-        return fast->release != slow->release && fast->value >= slow->value * APART;
-}
-
-static void judge_rates(struct capo_evidence *e, uint32_t text)
-{
-        static const char rates[] =
-                "busbw|GB/s|token/s|tokens/s|it/s|samples|throughput|Gb/s|bandwidth";
-        const struct capo_records *r = &e->texts[text].records;
-        struct rate v[RATES];
-        const struct rate *fast, *slow;
-        struct capo_diagnose_finding *f;
-        char a[16], b[16];
-        unsigned n = 0;
-        bool counted = false;
-
-        for (uint32_t k = 0; k < r->n && n < RATES; k++) {
-                const char *line = r->text + r->v[k].begin;
-                char head[CLAUSE];
-
-                SAY(head, "%.*s", (int)strcspn(line, "\n"), line);
-                counted |= has_any(head, rates, false);
-                if (read_rate(line, &v[n]))
-                        v[n++].mark = (struct capo_evidence_mark){text, r->v[k].line};
-        }
-        if (n < 2 || !counted)
-                return;
-        fast = find_extreme(v, n, true);
-        slow = find_extreme(v, n, false);
-        if (!is_apart(v, n, fast, slow))
-                return;
-        f = capo_evidence_finding(e);
-        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
-        f->measured = true;
-        f->sure = "certain";
-        e->nccl = slow->release;
-        e->n_nccls = 0;
-        capo_nccl_text((uint32_t)fast->release, a, sizeof a);
-        capo_nccl_text((uint32_t)slow->release, b, sizeof b);
-        SAY(f->headline, "NCCL %s IS SLOWER THAN %s: %.5g against %.5g", b, a, slow->value,
-            fast->value);
-        SAY(f->next,
-            "the same measurement with NCCL %s and %s once more on these nodes: does the difference stay?",
-            a, b);
-        capo_finding_mark(f, fast->mark);
-        capo_finding_mark(f, slow->mark);
-        for (unsigned i = 0; i < n; i++) {
-                if (*v[i].setting && v[i].release == slow->release &&
-                    v[i].value > slow->value * APART) {
-                        SAY(f->detail, "with %s it reaches %.5g", v[i].setting, v[i].value);
-                        capo_finding_mark(f, v[i].mark);
-                }
-        }
-}
-
 void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_evidence_mark at)
 {
         struct capo_diagnose_finding *f = capo_evidence_finding(e);
@@ -330,9 +197,6 @@ void capo_tried_read(struct capo_evidence *e)
                         words += t.n + (words[t.n] == '|');
                 }
         }
-        for (uint32_t i = 0; i < e->n_texts; i++) {
-                judge_rates(e, i);
-                if (capo_evidence_hangs(e))
-                        judge_guarded(e, i);
-        }
+        for (uint32_t i = 0; i < e->n_texts && capo_evidence_hangs(e); i++)
+                judge_guarded(e, i);
 }
