@@ -35,14 +35,121 @@
  * without the correction, so unknown parts of a release's formula cancel. */
 #include <math.h>
 
+#include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "capo/profile.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/xalloc.h"
-#include "profiles/fragment/formula.h"
 #include "profiles/fragment/fragment_model.h"
 #include "profiles/fragment/fragment_trays.h"
 #include "profiles/import/import.h"
+#include "profiles/plan/plan.h"
+
+/* Indices in cost tables and constants. */
+enum { TREE = CAPO_ALGO_TREE - 1, RING = CAPO_ALGO_RING - 1, NVLS = CAPO_ALGO_NVLS - 1 };
+enum { LL = CAPO_PROTO_LL - 1, LL128 = CAPO_PROTO_LL128 - 1, SIMPLE = CAPO_PROTO_SIMPLE - 1 };
+
+/* ncclTunerConstants_t, as in capo_plan_reported.constants. */
+struct constants {
+        double base_latency[7][3], hw_latency[3][7][3], ll_bw[4][3], ring_ll128_bw[4][3],
+                tree_ll128_bw[4][3], tree_bw[4][3], nvls_tree_bw[4][3];
+};
+
+/* The formula for one communicator. */
+struct formula {
+        bool caps; /* the constants are known */
+        const struct constants *k;
+        int gpu, scale, ll, channels, n_nodes;
+};
+
+/* Latency and bandwidth of a cell, from its times at the sizes LARGE and 2 LARGE. */
+struct line {
+        double us, gbs;
+};
+
+/* Constants of NCCL 2.24 to 2.27 and 2.31.2 for Tree and Ring on Volta, Ampere and Hopper, which
+ * these releases do not report (src/graph/tuning.cc of 2.24.3 and 2.27.7); 2.28 reports the same
+ * values. The table is checked against them. */
+static const struct constants unreported = {
+        .hw_latency = {{{0.6, 1.25, 4.0}}, {{1.0, 1.9, 4.0}}},
+        .ll_bw = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}},
+        .ring_ll128_bw = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},
+        .tree_ll128_bw = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}},
+        .tree_bw = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}},
+};
+
+static double cap_rate(const struct formula *f, double gbs, double most)
+{
+        return f->caps ? fmin(gbs, most) : gbs;
+}
+
+/* Bandwidth in GB/s of Tree with Simple for a bus bandwidth @bus. */
+static double formula_tree(const struct formula *f, double bus)
+{
+        return cap_rate(f, bus * 0.92, f->channels * f->k->tree_bw[f->gpu][f->scale]);
+}
+
+/* The same for any algorithm and protocol. */
+static double formula_gbs(const struct formula *f, int algo, int proto, double bus)
+{
+        if (algo == RING && proto == LL)
+                return cap_rate(f, bus * 0.5, f->k->ll_bw[f->ll][f->scale]);
+        if (algo == RING && proto == LL128)
+                return cap_rate(f, bus * 0.92, f->channels * f->k->ring_ll128_bw[f->gpu][f->scale]);
+        if (algo == TREE)
+                bus = formula_tree(f, bus);
+        if (algo == TREE && proto == LL)
+                return cap_rate(f, bus / 3.8, f->k->ll_bw[f->ll][f->scale]);
+        if (algo == TREE && proto == LL128)
+                return cap_rate(f, bus * (f->n_nodes == 1 ? 7.0 / 9 : 15.0 / 16),
+                                f->channels * f->k->tree_ll128_bw[f->gpu][f->scale]);
+        return bus;
+}
+
+/* Of the cell (@algo, @proto); gbs NAN: not in the table. */
+static struct line formula_line(const struct capo_plan_row *one, const struct capo_plan_row *two,
+                                int algo, int proto)
+{
+        double b1 = (double)(one->reported_bytes ? one->reported_bytes : one->bytes),
+               b2 = (double)(two->reported_bytes ? two->reported_bytes : two->bytes);
+        double t1 = (double)one->cost[algo][proto], t2 = (double)two->cost[algo][proto];
+        struct line l = {.gbs = NAN};
+
+        if (algo >= one->n_algo || proto >= one->n_proto || t1 <= 0 || t2 <= t1)
+                return l;
+        l.gbs = (b2 - b1) / (t2 - t1) / 1000;
+        l.us = fmax(0, t1 - b1 / l.gbs / 1000);
+        return l;
+}
+
+/* NCCL's efficiency factor for NVLS inside one node (src/graph/tuning.cc, nvlsEfficiency): Volta, Ampere,
+ * Hopper, Blackwell. */
+static const double nvls_efficiency[] = {0, 0, 0.85, 0.74};
+
+/* @a: NCCL's answer; @sm: the lowest compute capability of the GPUs; @amd: AMD
+ * processors; @channels, @n_nodes: of the communicator; @k: room for the constants that NCCL
+ * reported. */
+static struct formula formula_new(const struct capo_plan_answer *a, int sm, bool amd, int channels,
+                                  int n_nodes, struct constants *k)
+{
+        struct formula f = {.k = &unreported,
+                            .gpu = sm >= 100  ? 3
+                                   : sm >= 90 ? 2
+                                   : sm >= 80 ? 1
+                                              : 0,
+                            .scale = n_nodes <= 2 ? n_nodes - 1 : 2,
+                            .channels = channels,
+                            .n_nodes = n_nodes};
+
+        if (a->reported.n_constants == (int)(sizeof *k / sizeof(double))) {
+                memcpy(k, a->reported.constants, sizeof *k);
+                f.k = k->hw_latency[0][TREE][SIMPLE] > 0 ? k : f.k; /* 2.31.2 reports zeros */
+        }
+        f.caps = f.k == k || (capo_nccl_has(a->version, CAPO_NCCL_MODEL_KNOWN) && f.gpu < 3);
+        f.ll = n_nodes == 1 ? f.gpu : amd;
+        return f;
+}
 
 #define LARGE (1ull << 30) /* and twice that: beyond the 24 sizes of treeCorrectionFactor */
 
@@ -304,7 +411,7 @@ static void correct_model(struct fragment_model *f, const struct fragment_views 
         set_rates(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][RING * CAPO_PLAN_PROTOS + SIMPLE],
                   lines[CAPO_COLL_ALLREDUCE][TREE * CAPO_PLAN_PROTOS + SIMPLE]);
         nvls = lines[CAPO_COLL_ALLREDUCE][NVLS * CAPO_PLAN_PROTOS + SIMPLE];
-        efficiency = formula_nvls_efficiency(&formula);
+        efficiency = nvls_efficiency[formula.gpu];
         if (nvls.gbs > 0 && f->n_nodes == 1 && efficiency > 0 &&
             capo_ceilings(t, v->a, 0, &ceilings) == 0 &&
             ceilings.nvls_gbs > 0) /* all-reduce through the switch of one node */

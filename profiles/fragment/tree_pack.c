@@ -11,9 +11,111 @@
 #include <math.h>
 
 #include "core/base/xalloc.h"
-#include "profiles/fragment/flow.h"
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/tree_pack.h"
+
+/* Dinic's algorithm. set_levels() numbers the vertices by their distance from the source over arcs
+ * with capacity left. push_flow() then fills every path that rises one level per arc; `at`
+ * remembers the exhausted arcs of a vertex, so that none is tried twice. Each round's distance is
+ * larger, so there are fewer rounds than vertices. When the sink is out of reach, the vertices with
+ * a level are the source's side of the smallest cut with the fewest vertices there. Networks have tens of
+ * vertices. */
+
+#define FLOW_INFINITE (INT64_MAX / 4)
+
+struct flow_arc {
+        int to, next; /* next arc of the same vertex, or -1; arc i ^ 1 is the reverse */
+        int64_t cap, left;
+};
+
+struct flow {
+        int n, n_arcs;
+        int *head, *level, *at, *queue;
+        struct flow_arc *arcs;
+};
+
+static struct flow flow_new(int n)
+{
+        struct flow f = {.n = n, .head = xmalloc(4 * sizeof *f.head * (size_t)n)};
+
+        f.level = f.head + n;
+        f.at = f.level + n;
+        f.queue = f.at + n;
+        for (int i = 0; i < n; i++)
+                f.head[i] = -1;
+        return f;
+}
+
+static void flow_free(struct flow *f) { xfree(f->head, f->arcs); }
+
+/* Add an arc; @back is the capacity of its reverse (0: one-way). */
+static void flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back)
+{
+        *xadd(f->arcs, f->n_arcs) = (struct flow_arc){.to = to, .next = f->head[from], .cap = cap};
+        f->head[from] = f->n_arcs - 1;
+        *xadd(f->arcs, f->n_arcs) = (struct flow_arc){.to = from, .next = f->head[to], .cap = back};
+        f->head[to] = f->n_arcs - 1;
+}
+
+static bool set_levels(struct flow *f, int s, int t)
+{
+        int first = 0, last = 0;
+
+        for (int i = 0; i < f->n; i++)
+                f->level[i] = -1;
+        f->level[s] = 0;
+        f->queue[last++] = s;
+        while (first < last) {
+                int v = f->queue[first++];
+
+                for (int a = f->head[v]; a >= 0; a = f->arcs[a].next) {
+                        int w = f->arcs[a].to;
+
+                        if (f->arcs[a].left > 0 && f->level[w] < 0) {
+                                f->level[w] = f->level[v] + 1;
+                                f->queue[last++] = w;
+                        }
+                }
+        }
+        return f->level[t] >= 0;
+}
+
+static int64_t push_flow(struct flow *f, int v, int t, int64_t most)
+{
+        int64_t done = 0;
+
+        if (v == t)
+                return most;
+        for (int *a = &f->at[v]; *a >= 0; *a = f->arcs[*a].next) {
+                struct flow_arc *arc = &f->arcs[*a];
+                int64_t got;
+
+                if (arc->left <= 0 || f->level[arc->to] != f->level[v] + 1)
+                        continue;
+                got = push_flow(f, arc->to, t, most - done < arc->left ? most - done : arc->left);
+                arc->left -= got;
+                f->arcs[*a ^ 1].left += got;
+                done += got;
+                if (done == most) /* keep *a: this arc may have capacity left */
+                        return done;
+        }
+        return done;
+}
+
+/* Value of a maximum flow; stops at @enough. Capacities do not change: each call
+ * starts anew. */
+static int64_t flow_max(struct flow *f, int s, int t, int64_t enough)
+{
+        int64_t total = 0;
+
+        for (int i = 0; i < f->n_arcs; i++)
+                f->arcs[i].left = f->arcs[i].cap;
+        while (total < enough && set_levels(f, s, t)) {
+                memcpy(f->at, f->head, sizeof *f->at * (size_t)f->n);
+                total += push_flow(f, s, t, enough - total);
+        }
+        return total;
+}
 
 int64_t pack_gcd(int64_t a, int64_t b)
 {
@@ -47,10 +149,9 @@ static void add_links(struct flow *f, const struct pack_net *net, int64_t scale)
 
 void pack_broadcast(const struct pack_net *net, struct pack_rate *out)
 {
-        struct flow f = {0};
+        struct flow f = flow_new(net->n);
         int64_t least = FLOW_INFINITE;
 
-        flow_begin(&f, net->n);
         add_links(&f, net, 1);
         for (int t = 1; t < net->n_ranks; t++)
                 least = flow_max(&f, 0, t, least);
@@ -91,11 +192,10 @@ void pack_gather(const struct pack_net *net, struct pack_rate *out)
                         x = pack_rate_make(cap, ranks);
         }
         for (bool again = true; again && x.num;) {
-                struct flow f = {0};
+                struct flow f = flow_new(net->n + 1);
                 int s = net->n;
 
                 again = false;
-                flow_begin(&f, net->n + 1);
                 add_links(&f, net, x.den);
                 for (int v = 0; v < n; v++)
                         flow_add(&f, s, v, x.num, 0);
@@ -103,7 +203,7 @@ void pack_gather(const struct pack_net *net, struct pack_rate *out)
                         if (flow_max(&f, s, t, n * x.num) == n * x.num)
                                 continue;
                         for (int v = 0; v < net->n; v++)
-                                in[v] = flow_side(&f, v);
+                                in[v] = f.level[v] >= 0;
                         again = true;
                 }
                 flow_free(&f);

@@ -12,9 +12,289 @@
  * of their own, and the host's time is only that of the enqueue. */
 #include "capo/record.h"
 #include "core/base/calls.h"
+#include "core/base/nccl_facts.h"
+#include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
+#include "core/log/info.h"
 #include "analysis/job/log_calls.h"
-#include "profiles/import/log_runs.h"
+#include "analysis/log/rules_read.h"
+#include "profiles/import/import_private.h"
+
+struct log_want {
+        uint8_t algo_proto, channels;
+        uint32_t chunk;
+};
+
+enum { LOG_RULES = UINT16_MAX + 1 };
+
+/* Labels of one process. */
+struct log_labels {
+        char settings[128];
+        uint32_t nccl;
+        uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO, when they name one */
+        bool env_several;
+        bool sweep;
+        uint32_t n_candidates; /* rules below it may be candidates */
+        struct log_candidate {
+                bool known; /* a sweep's candidate; if not, a profile's row, of which only
+                             the chunk is used */
+                struct log_want want;
+        } candidates[LOG_RULES]; /* by rule */
+};
+
+enum log_known {
+        LOG_KNOWN,   /* it is known what was forced */
+        LOG_UNKNOWN, /* NCCL chose from a list, and what it chose is not recorded */
+        LOG_UNNAMED  /* decided by something this log does not name */
+};
+
+/* What the log of @p says under @key; "": nothing. */
+static const char *log_text(const struct capo_job_process *p, const char *key)
+{
+        return capo_job_info(p, key) ?: "";
+}
+
+static void read_rules(struct log_labels *labels, const char *rules)
+{
+        struct capo_rules_row row;
+
+        while (capo_rules_next(&rules, &row)) {
+                if (row.rule >= LOG_RULES)
+                        continue;
+                labels->sweep |= row.candidate;
+                labels->n_candidates =
+                        row.rule >= labels->n_candidates ? row.rule + 1 : labels->n_candidates;
+                labels->candidates[row.rule] = (struct log_candidate){
+                        row.candidate,
+                        {CAPO_ALGO_PROTO(capo_algo_find(row.algo), capo_proto_find(row.proto)),
+                         (uint8_t)row.channels, row.chunk}};
+        }
+}
+
+/* Read the labels of @p. @labels: zero, or filled for another process. */
+static void log_labels_read(struct log_labels *labels, const struct capo_job_process *p)
+{
+        const char *algo = log_text(p, CAPO_INFO_NCCL_ALGO),
+                   *proto = log_text(p, CAPO_INFO_NCCL_PROTO),
+                   *net = log_text(p, CAPO_INFO_NCCL_NET),
+                   *nccl = log_text(p, CAPO_INFO_NCCL_VERSION);
+
+        labels->nccl =
+                (uint32_t)(strchr(nccl, '.') ? capo_nccl_named(nccl) : capo_nccl_code(atoi(nccl)));
+        labels->env_algo = (uint8_t)capo_algo_find(algo);
+        labels->env_proto = (uint8_t)capo_proto_find(proto);
+        labels->env_several = (*algo && !labels->env_algo) || (*proto && !labels->env_proto);
+        labels->settings[0] = 0;
+        capo_settings_add_all(labels->settings, log_text(p, CAPO_INFO_NCCL_SETTINGS));
+        if (*net)
+                capo_settings_add(labels->settings, "NCCL_NET_PLUGIN", net);
+        memset(labels->candidates, 0, labels->n_candidates * sizeof *labels->candidates);
+        labels->n_candidates = 0;
+        labels->sweep = false;
+        read_rules(labels, p->rules);
+}
+
+/* What was forced for a call by @rule, of which @ran ran. Rule 0 is none: only NCCL_ALGO and NCCL_PROTO
+ * force something. In a sweep the rule is a candidate. Otherwise it is a row of a profile: what ran counts
+ * as forced, with the chunk of the row. @want: always set, to zero unless LOG_KNOWN. */
+static enum log_known log_labels_want(const struct log_labels *labels, uint16_t rule, uint8_t ran,
+                                      struct log_want *want)
+{
+        bool both = CAPO_ALGO_OF(ran) && CAPO_PROTO_OF(ran);
+
+        *want = (struct log_want){0};
+        if (capo_ran_beside(ran)) /* neither a tuner nor a variable decided it */
+                return LOG_KNOWN;
+        if (rule == 0 && labels->env_several && !(labels->env_algo && labels->env_proto)) {
+                want->algo_proto =
+                        both ? ran : 0; /* a restricted choice counts as forced to what ran */
+                return both ? LOG_KNOWN : LOG_UNKNOWN;
+        }
+        if (rule == 0) {
+                want->algo_proto = CAPO_ALGO_PROTO(labels->env_algo, labels->env_proto);
+                return LOG_KNOWN;
+        }
+        if (labels->sweep) {
+                if (!labels->candidates[rule].known)
+                        return LOG_UNNAMED;
+                *want = labels->candidates[rule].want;
+                return LOG_KNOWN;
+        }
+        if (!ran)
+                return LOG_UNNAMED;
+        *want = (struct log_want){.algo_proto = ran,
+                                  .chunk = capo_nccl_has((int)labels->nccl, CAPO_NCCL_CHUNK)
+                                                   ? labels->candidates[rule].want.chunk
+                                                   : 0};
+        return LOG_KNOWN;
+}
+
+struct log_call {
+        uint64_t bytes;
+        uint32_t seq, ns, run;
+        uint8_t call, type, op, make, ran, channels;
+        struct log_want want;
+        bool unknown; /* it is not known what was forced */
+        bool alone;   /* no other rank's time of it can be found */
+};
+
+/* A communicator is one run. With NCCL_COMM_ID, several jobs can have a communicator of the same
+ * number: then each job's is a run of its own. */
+struct log_run {
+        uint32_t comm; /* index in job->comms */
+        int n_ranks;
+        uint32_t copy; /* 0: has the first log of each rank; 1: the second; ... */
+        uint32_t run;  /* index in in->set->runs */
+};
+
+/* A communicator of the process that is read. */
+struct log_comm {
+        const struct capo_job_member *member; /* NULL: the log does not describe it */
+        uint32_t comm;                        /* index in job->comms */
+        uint32_t run;                         /* 1 + the run of its calls; 0: none yet */
+};
+
+struct log_import {
+        struct capo_input *in; /* path: what the user called the log that is read */
+        const struct capo_job *job;
+        const struct capo_job_process *process;
+        struct log_labels labels; /* of the process */
+        struct log_comm comms[UINT16_MAX + 1];
+        struct log_call *calls;
+        size_t n, n_unknown;
+        size_t n_taken, merge_at; /* how many there were; when to drop those that are not needed */
+        struct log_run *runs;
+        size_t n_runs;
+        uint64_t skipped_host, skipped_group; /* of the input being read */
+        struct log_empty {
+                const char *named;
+                uint64_t host, group;
+        } * empty; /* inputs without a call that is used */
+        size_t n_empty;
+};
+
+/* How many logs of the same rank come before @m. Members are sorted by rank, then by process. */
+static uint32_t copy_of(const struct capo_job_comm *comm, const struct capo_job_member *m)
+{
+        uint32_t copy = 0;
+
+        for (const struct capo_job_member *k = m; m->rank >= 0 && k-- > comm->members;) {
+                if (k->rank != m->rank)
+                        break;
+                copy += k->reported.n_ranks == m->reported.n_ranks;
+        }
+        return copy;
+}
+
+/* Set the hosts of each run, and its nodes and layout if they are not known
+ * yet, from the hosts of the logs. A run that lacks logs of some ranks stays as it is. */
+static void log_runs_settle(struct log_import *m)
+{
+        _cleanup_free_ const char **names = xcalloc(m->job->n_nodes + 1, sizeof *names);
+        _cleanup_free_ uint32_t *ranks_on = xcalloc(m->job->n_nodes + 1, sizeof *ranks_on);
+
+        for (size_t i = 0; i < m->n_runs; i++) {
+                const struct capo_job_comm *comm = &m->job->comms[m->runs[i].comm];
+                struct capo_trial *t = &m->in->set->runs[m->runs[i].run];
+                struct capo_layout layout = {0};
+                char text[CAPO_LAYOUT_TEXT];
+                size_t n = 0;
+
+                memset(ranks_on, 0, m->job->n_nodes * sizeof *ranks_on);
+                for (uint32_t k = 0; k < comm->n_members; k++)
+                        ranks_on[m->job->processes[comm->members[k].process].node] +=
+                                comm->members[k].reported.n_ranks == m->runs[i].n_ranks &&
+                                copy_of(comm, &comm->members[k]) == m->runs[i].copy;
+                for (uint32_t k = 0; k < comm->n_members; k++) { /* by rank */
+                        uint32_t h = m->job->processes[comm->members[k].process].node;
+
+                        if (ranks_on[h]) {
+                                capo_layout_add(&layout, ranks_on[h], 1);
+                                names[n++] = m->job->nodes[h].name;
+                        }
+                        ranks_on[h] = 0;
+                }
+                if ((int)layout.n_ranks != m->runs[i].n_ranks) /* logs of some ranks are missing */
+                        continue;
+                capo_input_hosts(t, names, n);
+                /* NCCL's numbers and the launcher win, but for the order, which numbers leave open
+                 */
+                if (t->layout[0] ? !capo_layout_text_covers(
+                                           t->layout, capo_layout_print(&layout, text, sizeof text))
+                                 : t->n_nodes && t->n_nodes != (int)layout.n_nodes)
+                        continue;
+                t->n_nodes = (int)layout.n_nodes;
+                capo_input_place(&layout, t);
+        }
+}
+
+/* Add a run for @c, whose communicator has none yet. Return: its index; UINT32_MAX: an error that
+ * in->error names. */
+static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t copy)
+{
+        const struct log_labels *labels = &m->labels;
+        struct capo_layout_reported reported = c->member->reported;
+        struct log_run k = {.comm = c->comm, .n_ranks = reported.n_ranks, .copy = copy};
+        struct capo_trial run = {
+                .source = (char *)m->in->path,
+                .iterations = 1,
+                .nccl = labels->nccl,
+                .began = {.at = (int64_t)(m->process->header.t0_real_ns / 1000000000)},
+                .n_ranks = reported.n_ranks > 0 ? reported.n_ranks : 0,
+                .n_nodes = reported.n_nodes > 0 ? reported.n_nodes : 0};
+        const struct capo_job_process *p = m->process;
+        const char *driver = log_text(p, CAPO_INFO_CUDA_DRIVER);
+        struct capo_layout world, layout;
+        bool have_world = capo_layout_parse(log_text(p, CAPO_INFO_LAYOUT), &world, NULL) == 0;
+
+        if (have_world && reported.n_nodes <= 0 && (int)world.n_ranks == reported.n_ranks)
+                run.n_nodes = reported.n_nodes = (int)world.n_nodes;
+        if (capo_layout_of_comm(have_world ? &world : NULL, &reported, &layout, NULL) == 0) {
+                capo_input_place(&layout, &run);
+                run.n_nodes = (int)layout.n_nodes;
+        }
+        snprintf(run.gpu, sizeof run.gpu, "%.47s", log_text(p, CAPO_INFO_GPU_NAME));
+        snprintf(run.job, sizeof run.job, "%.47s", log_text(p, CAPO_INFO_JOB));
+        snprintf(run.uid, sizeof run.uid, "%.11s", log_text(p, CAPO_INFO_UID));
+        if (*driver)
+                snprintf(run.driver, sizeof run.driver, "CUDA %.24s", driver);
+        memcpy(run.settings, labels->settings, sizeof run.settings);
+        if (labels->sweep || labels->n_candidates)
+                snprintf(run.why, sizeof run.why, "%s",
+                         labels->sweep
+                                 ? "the candidates of a sweep"
+                                 : "recorded under a profile: what a row chose counts as forced");
+        capo_input_tuner(&run, log_text(p, CAPO_INFO_NCCL_TUNER),
+                         labels->sweep || labels->env_algo || labels->env_proto);
+        if (capo_input_label(m->in, &run) < 0)
+                return UINT32_MAX;
+        k.run = capo_samples_run(m->in->set, &run);
+        *xadd(m->runs, m->n_runs) = k;
+        return k.run;
+}
+
+/* The run of communicator @c of the process, added if new. Return: its index;
+ * UINT32_MAX: an error that in->error names. */
+static uint32_t log_run_of(struct log_import *m, struct log_comm *c)
+{
+        uint32_t copy, run = UINT32_MAX;
+
+        if (c->run) /* nearly always */
+                return c->run - 1;
+        copy = copy_of(&m->job->comms[c->comm], c->member);
+        for (size_t i = 0; i < m->n_runs && run == UINT32_MAX; i++) {
+                const struct log_run *k = &m->runs[i];
+
+                if (k->comm == c->comm && k->n_ranks == c->member->reported.n_ranks &&
+                    k->copy == copy)
+                        run = k->run;
+        }
+        if (run == UINT32_MAX)
+                run = new_run(m, c, copy);
+        if (run != UINT32_MAX)
+                c->run = run + 1;
+        return run;
+}
 
 enum { QUANTILES = 25, MERGE_LEAST = 1 << 15 };
 

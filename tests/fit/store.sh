@@ -111,7 +111,7 @@ PY
         refuses "wrong" 'no such table: import' "$capo" store add "$tmp/wrong.db" "$data"/algo_sweep.txt
         refuses "somebody else's" "not a store of capo's" "$capo" store add "$tmp/other.db" "$data"/algo_sweep.txt
         # a store of version 1, as the first release wrote it: readers leave it as it is, the next add brings it up to date
-        python3 - "$tmp" "$2/profiles/store/store_schema.c" <<'PY'
+        python3 - "$tmp" "$2/profiles/store/store.c" <<'PY'
 import re, sqlite3, sys
 d, source = sys.argv[1:]
 text = open(source).read()
