@@ -102,13 +102,15 @@ static bool first_rank(void)
 static void read_launcher(void)
 {
         struct capo_layout_launch launch;
-        int r = capo_layout_from_rank(capo_getenv, NULL, &launch);
+        int r = capo_layout_from_launcher(capo_getenv, NULL, true, &launch);
 
         if (*launch.said && capo_process.speaks)
                 capo_warn("%s", launch.said);
         if (r == 0)
                 capo_layout_print(&launch.layout, capo_process.layout, sizeof capo_process.layout);
 }
+
+#define REFUSE(...) snprintf(capo_process.why, sizeof capo_process.why, __VA_ARGS__)
 
 /* The trial of the profile; where there is none, the profile is not used. */
 static void load_trial(const struct capo_env *env)
@@ -119,7 +121,7 @@ static void load_trial(const struct capo_env *env)
              capo_trial_rows(&capo_process.trial, capo_process.profile) == 0))
                 return;
         if (!*capo_process.why)
-                snprintf(capo_process.why, sizeof capo_process.why, "out of memory");
+                REFUSE("out of memory");
         capo_process.trial.mode = CAPO_TRIAL_OFF;
         capo_profile_free(capo_process.profile);
         capo_process.profile = NULL;
@@ -155,34 +157,29 @@ void capo_process_load(void)
                 return;
         if (!*wanted) {
                 if (*digest)
-                        snprintf(
-                                capo_process.why, sizeof capo_process.why,
-                                "CAPO_PROFILE_DIGEST is %s but CAPO_PROFILE is not set in this process",
-                                digest);
+                        REFUSE("CAPO_PROFILE_DIGEST is %s but CAPO_PROFILE is not set in this process",
+                               digest);
         } else if (!strcmp(wanted, "auto") && !*digest) {
                 capo_warn_once(
                         "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file: no "
                         "profile used");
         } else if (!strcmp(wanted,
                            "-")) { /* reading a job's input would wait for it, or take it away */
-                snprintf(capo_process.why, sizeof capo_process.why,
-                         "CAPO_PROFILE=- is no file, which every rank could read");
+                REFUSE("CAPO_PROFILE=- is no file, which every rank could read");
         } else if (find_profile(wanted, path, sizeof path, &fault) < 0 ||
                    capo_profile_load(path, &capo_process.profile, &fault) < 0) {
-                snprintf(capo_process.why, sizeof capo_process.why, "%s%s%s%s", fault.text,
-                         *digest ? " (the other ranks use a profile with digest " : "", digest,
-                         *digest ? ")" : "");
+                REFUSE("%s%s%s%s", fault.text,
+                       *digest ? " (the other ranks use a profile with digest " : "", digest,
+                       *digest ? ")" : "");
         } else if (*digest && strcasecmp(digest, capo_profile_agreement(capo_process.profile,
                                                                         env->allow_modelled,
                                                                         env->trial, agreed))) {
                 bool same_file = !strncasecmp(digest, capo_process.profile->digest,
                                               strlen(capo_process.profile->digest));
 
-                snprintf(capo_process.why, sizeof capo_process.why,
-                         "%.700s has digest %s, but the job was started with digest %s: %s", path,
-                         agreed, digest,
-                         same_file
-                                 ? "CAPO_ALLOW_MODELLED or CAPO_TRIAL is not the same here"
+                REFUSE("%.700s has digest %s, but the job was started with digest %s: %s", path,
+                       agreed, digest,
+                       same_file ? "CAPO_ALLOW_MODELLED or CAPO_TRIAL is not the same here"
                                  : "the file is another one here, or was changed since the start");
                 capo_profile_free(capo_process.profile);
                 capo_process.profile = NULL;

@@ -74,11 +74,6 @@ bool capo_fabric_is_slow(const char *provider)
 
 static uint64_t link_bytes(const struct capo_fabric_link *l) { return l->sent + l->received; }
 
-static const char *nic_of(const struct capo_fabric_domain *d)
-{
-        return d->nic[0] ? d->nic : d->name;
-}
-
 static int by_rank(const void *a_, const void *b_, void *job_)
 {
         const struct capo_fabric_link *a = a_, *b = b_;
@@ -239,7 +234,8 @@ const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struc
         at = f->process[worst->process];
         snprintf(text, room,
                  "%.0f %% of the network traffic went over %s (%s), though %s has %s %.60s",
-                 100.0 * (double)slow / (double)all, worst->domain->provider, nic_of(worst->domain),
+                 100.0 * (double)slow / (double)all, worst->domain->provider,
+                 *worst->domain->nic ? worst->domain->nic : worst->domain->name,
                  job->processes[worst->process].host,
                  at->machine.cxi[0] ? "Slingshot devices" : "InfiniBand or EFA devices",
                  at->machine.cxi[0] ? at->machine.cxi : at->machine.infiniband);

@@ -63,7 +63,7 @@ static void suggest_order(struct capo_findings *f, const struct capo_reach *reac
         struct fragment_advice advice = {0};
         char layout[CAPO_LAYOUT_TEXT];
 
-        if (capo_layout_from_launcher(capo_getenv, NULL, &launch) < 0 ||
+        if (capo_layout_from_launcher(capo_getenv, NULL, false, &launch) < 0 ||
             !capo_layout_ordered(&launch.layout))
                 return;
         if (file && *file &&

@@ -256,7 +256,7 @@ static void check_layout(struct capo_findings *f)
                 FOUND(WARN,
                       "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"",
                       text, at);
-        else if (!text && capo_layout_from_launcher(capo_getenv, NULL, &launch) == 0 &&
+        else if (!text && capo_layout_from_launcher(capo_getenv, NULL, false, &launch) == 0 &&
                  launch.layout.n_runs > 1) {
                 capo_layout_print(&launch.layout, layout_text, sizeof layout_text);
                 FOUND(NOTE,

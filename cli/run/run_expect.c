@@ -146,7 +146,7 @@ int run_expect(char **command, const char *given, bool allow_modelled, struct ru
                                           "the start"};
         capo_env_read(&env);
         capo_doctor_command(&findings, command, &x->reach);
-        r = capo_layout_from_launcher(capo_getenv, NULL, &x->launch);
+        r = capo_layout_from_launcher(capo_getenv, NULL, false, &x->launch);
         if (given)
                 (void)capo_layout_parse(given, &x->launch.layout, NULL);
         else if (!getenv(CAPO_ENV_layout))

@@ -252,10 +252,8 @@ static int solve_layout(int n_ranks, int n_nodes, int low, int high, struct capo
 static int set_reason(struct capo_layout_why *why, int r, enum capo_layout_source source,
                       const char *text)
 {
-        if (why) {
-                why->source = r ? CAPO_LAYOUT_UNKNOWN : source;
-                why->text = why->dropped ? why->text : text;
-        }
+        why->source = r ? CAPO_LAYOUT_UNKNOWN : source;
+        why->text = why->dropped ? why->text : text;
         return r;
 }
 
@@ -293,31 +291,23 @@ int capo_layout_of_comm(const struct capo_layout *world,
                         why,
                         "the launcher's layout is dropped: NCCL counts another smallest or largest node");
         r = low < 1 || high < 1 ? -ENODATA : solve_layout(n, nodes, low, high, out);
-        if (r == 0) {
+        if (!r)
                 *out = capo_layout_in_any_order(out);
-                if (out->any_order && whole && !why->dropped && capo_layout_covers(out, world)) {
-                        *out = *world;
-                        return set_reason(why, 0, CAPO_LAYOUT_LAUNCHER,
-                                          "the launcher's layout, which NCCL's numbers confirm");
-                }
-                return set_reason(why, 0, CAPO_LAYOUT_NCCL,
-                                  out->any_order
-                                          ? "NCCL's nodes, smallest and largest leave one layout, "
-                                            "and not its order"
-                                          : "NCCL's nodes, smallest and largest leave one layout");
-        }
-        if (r == -ENODATA && whole && !why->dropped) {
+        if (whole && !why->dropped &&
+            (r == -ENODATA || (!r && out->any_order && capo_layout_covers(out, world)))) {
                 *out = *world;
                 return set_reason(why, 0, CAPO_LAYOUT_LAUNCHER,
-                                  "the launcher's layout, of all ranks");
+                                  r ? "the launcher's layout, of all ranks"
+                                    : "the launcher's layout, which NCCL's numbers confirm");
         }
-        if (low < 1 || high < 1)
-                return set_reason(why, r, 0,
-                                  "not known: NCCL told neither smallest nor largest node");
-        if (r == -ENODATA)
-                return set_reason(why, r, 0, "not known: several layouts have these numbers");
-        return set_reason(why, r, 0,
-                          "ranks, nodes, smallest and largest node contradict each other");
+        return set_reason(
+                why, r, CAPO_LAYOUT_NCCL,
+                !r && out->any_order
+                        ? "NCCL's nodes, smallest and largest leave one layout, and not its order"
+                : !r                  ? "NCCL's nodes, smallest and largest leave one layout"
+                : low < 1 || high < 1 ? "not known: NCCL told neither smallest nor largest node"
+                : r == -ENODATA       ? "not known: several layouts have these numbers"
+                                : "ranks, nodes, smallest and largest node contradict each other");
 }
 
 /* --- launchers --- */
@@ -350,9 +340,8 @@ static void claim_local(struct claim *c, const char *variable, uint32_t size, ui
 }
 
 /* Slurm's variables count only if Slurm itself starts the ranks. Under mpirun they describe the
- * allocation on one node and the step of mpirun's daemons on the next, so ranks would disagree.
- * @in_rank: asked by a rank, not by what starts the ranks: then there is a step, and the allocation
- * says nothing. */
+ * allocation on one node and the step of mpirun's daemons on the next, so ranks would disagree. In
+ * a rank there is a step, and the allocation says nothing. */
 static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
                              struct capo_layout_launch *out)
 {
@@ -400,8 +389,8 @@ static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, s
         return n;
 }
 
-static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank,
-                          struct capo_layout_launch *out)
+int capo_layout_from_launcher(capo_layout_getenv get, void *user, bool in_rank,
+                              struct capo_layout_launch *out)
 {
         struct claim claims[8] = {0};
         const char *given = get(CAPO_ENV_layout, user), *at = NULL, *ranks_source = "";
@@ -450,14 +439,4 @@ static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank,
                 }
         }
         return out->layout.n_nodes ? 0 : -ENODATA;
-}
-
-int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
-{
-        return resolve_claims(get, user, false, out);
-}
-
-int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
-{
-        return resolve_claims(get, user, true, out);
 }

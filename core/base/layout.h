@@ -119,6 +119,8 @@ struct capo_layout_launch {
 
 /** capo_layout_from_launcher() - layout of the job, the same answer on every rank
  * @get:  getenv, or a stand-in for tests
+ * @in_rank: asked by a rank, not by what starts it: of Slurm then the step counts, which every rank
+ *          reads alike, not the allocation
  *
  * Sources, the nearest to the ranks first: CAPO_LAYOUT; torchrun (WORLD_SIZE, LOCAL_WORLD_SIZE,
  * GROUP_WORLD_SIZE); Open MPI (OMPI_COMM_WORLD_SIZE, _LOCAL_SIZE); MPICH/Hydra and Intel MPI
@@ -130,8 +132,5 @@ struct capo_layout_launch {
  *
  * Return: 0 with the layout known; -ENODATA with *out filled and the layout not known; -EINVAL:
  * CAPO_LAYOUT is set and is not a layout (`said` has the reason). */
-int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out);
-
-/** capo_layout_from_rank() - the same, asked by a rank of its own variables. Only what every rank
- * of the job reads alike counts: of Slurm the step, not the allocation. */
-int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out);
+int capo_layout_from_launcher(capo_layout_getenv get, void *user, bool in_rank,
+                              struct capo_layout_launch *out);

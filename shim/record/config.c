@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/base/text.h"
 #include "shim/record/recorder.h"
 
 enum { N_TAGS = 64, ALGORITHMS_MAX = 200 };
@@ -80,46 +81,32 @@ void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config)
                                      XXH3_64bits_withSeed(a.numbers, sizeof a.numbers, a.tag));
 }
 
-/* " NAME=VALUE" behind what there is; false when it does not fit. */
-__attribute__((format(printf, 4, 5))) static bool append_setting(char *text, unsigned room,
-                                                                 unsigned *n, const char *format,
-                                                                 ...)
-{
-        va_list args;
-        int wrote;
-
-        va_start(args, format);
-        wrote = vsnprintf(text + *n, room - *n, format, args);
-        va_end(args);
-        if (wrote < 0 || (unsigned)wrote >= room - *n)
-                return false;
-        *n += (unsigned)wrote;
-        return true;
-}
-
 unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned room)
 {
         struct asked a;
-        unsigned n = 0, from;
+        size_t n;
 
-        if (!config || !read_config(config, &a) || !append_setting(text, room, &n, "config:"))
+        if (!config || !read_config(config, &a))
                 return 0;
-        from = n + (unsigned)strlen(" algSelection=");
-        if (a.n_algorithms && !append_setting(text, room, &n, " algSelection=%.*s",
-                                              (int)a.n_algorithms, a.algorithms))
-                return 0;
-        for (unsigned i = from; i < n; i++) { /* one line, and words with blanks between */
-                if (text[i] <= ' ' || text[i] > '~')
-                        text[i] = '_';
+        snprintf(text, room, "config:");
+        if (a.n_algorithms)
+                capo_append(text, room, " algSelection=");
+        n = strlen(text);
+        if (a.n_algorithms)
+                capo_append(text, room, "%.*s", (int)a.n_algorithms, a.algorithms);
+        for (; text[n]; n++) { /* one line, and words with blanks between */
+                if (text[n] <= ' ' || text[n] > '~')
+                        text[n] = '_';
         }
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                if (a.numbers[i] != INT_MIN &&
-                    !append_setting(text, room, &n, " %s=%d", names[i], a.numbers[i]))
-                        return 0;
+                if (a.numbers[i] != INT_MIN)
+                        capo_append(text, room, " %s=%d", names[i], a.numbers[i]);
         }
-        if (a.tag == UINT64_MAX ? !append_setting(text, room, &n, " userProfilerTag=many")
-                                : a.tag && !append_setting(text, room, &n, " userProfilerTag=%llu",
-                                                           (unsigned long long)a.tag))
-                return 0;
-        return append_setting(text, room, &n, "\n") ? n : 0;
+        if (a.tag == UINT64_MAX)
+                capo_append(text, room, " userProfilerTag=many");
+        else if (a.tag)
+                capo_append(text, room, " userProfilerTag=%llu", (unsigned long long)a.tag);
+        capo_append(text, room, "\n"); /* fits only if all of it does */
+        n = strlen(text);
+        return n && text[n - 1] == '\n' ? (unsigned)n : 0;
 }

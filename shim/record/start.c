@@ -121,12 +121,6 @@ static void forget_parent(void)
 
 static void thread_gone(void *unused) { capo_thread_end(); }
 
-static void watch_thread(void)
-{
-        if (key_made)
-                pthread_setspecific(thread_key, (void *)1);
-}
-
 static bool start_recording(void)
 {
         struct capo_segment_config config;
@@ -220,7 +214,8 @@ bool capo_thread_start(struct capo_tls *t)
         if (capo_ring_take(t)) {
                 t->comm = capo_comm_none();
                 t->ready = 1;
-                watch_thread();
+                if (key_made)
+                        pthread_setspecific(thread_key, (void *)1);
         } else {
                 capo_warn_once(
                         "no memory for the calls of another thread; they are counted as dropped");

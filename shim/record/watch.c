@@ -26,12 +26,6 @@ struct check {
         uint32_t n;
 };
 
-static bool same_call(const struct capo_stand *a, const struct capo_stand *b)
-{
-        return a->begin == b->begin && a->seq == b->seq && a->comm == b->comm &&
-               a->thread == b->thread && a->call == b->call;
-}
-
 static void add_stand(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
         struct check *c = arg;
@@ -53,7 +47,8 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
         for (uint32_t i = 0; i < c->before->n; i++) {
                 const struct capo_stand *before = &c->before->stands[i];
 
-                if (!same_call(before, &s))
+                if (before->begin != s.begin || before->seq != s.seq || before->comm != s.comm ||
+                    before->thread != s.thread || before->call != s.call)
                         continue;
                 s.warned = before->warned; /* one line for a call, wherever it stands */
                 if (before->where == s.where) {

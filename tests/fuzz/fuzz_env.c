@@ -15,13 +15,13 @@ enum { VARIABLES = 64 };
 
 static const char *get(const char *name, void *user) { return getenv(name); }
 
-static void layout(int (*from)(capo_layout_getenv, void *, struct capo_layout_launch *))
+static void layout(bool in_rank)
 {
         struct capo_layout_launch launch;
         char text[CAPO_LAYOUT_TEXT];
         struct capo_layout again;
 
-        if (from(get, NULL, &launch) == 0) {
+        if (capo_layout_from_launcher(get, NULL, in_rank, &launch) == 0) {
                 must(launch.layout.n_nodes && launch.layout.n_ranks && *launch.source);
                 capo_layout_print(&launch.layout, text, sizeof text);
                 must(capo_layout_parse(text, &again, NULL) == 0 &&
@@ -94,8 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                         capo_env_understood(name, value + 1, &of);
                 }
         }
-        layout(capo_layout_from_launcher);
-        layout(capo_layout_from_rank);
+        layout(false);
+        layout(true);
         visible();
         environ = before;
         for (unsigned i = 0; i < n; i++)
