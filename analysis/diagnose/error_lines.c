@@ -196,7 +196,7 @@ void capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_find
         capo_finding_is(f, e->timed_out ? CAPO_RANK_NOTE : CAPO_RANK_UNDECIDED, "error", "unsure");
         capo_finding_mark(f, s.first.mark);
         if (!s.any) {
-                SAY(f->headline, "NOT DECIDED: a process failed, and its own error is not here");
+                SAY(f->headline, "NOT DECIDED WHY: torchrun reports a process that failed");
                 SAY(f->next, "the output of the process that torchrun names as the first to fail");
                 return;
         }

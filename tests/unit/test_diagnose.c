@@ -314,7 +314,7 @@ Test(diagnose, jobs_that_slurm_cancelled)
         expect("srun: Job step aborted: Waiting up to 32 seconds\n", "cancelled", -1, "BY SRUN");
         expect(SLURM("JOB 4711", " DUE TO TIME LIMIT"), "time-limit", -1, "its time limit");
         expect("srun: error: n1: task 8: Exited with exit code 1\n" SLURM("STEP 4711.0", ""),
-               "error", -1, "its own error is not here");
+               "error", -1, "a task ended with an exit code");
         expect("Traceback (most recent call last):\nKeyError: 3\n" SLURM("STEP 4711.0", ""),
                "error", -1, "raised an exception");
 }
@@ -448,7 +448,7 @@ Test(diagnose, the_rank_that_torchrun_saw_fail_first)
         /* cut off, or torchrun's own traceback alone */
         expect(CHILD ROOT "  rank      : 5 (local_rank: 1)\n", "error", -1, "is not here");
         expect("Traceback (most recent call last):\n  File \"torchrun\", line 8\n" CHILD, "error",
-               -1, "a process failed");
+               -1, "a process that failed");
 }
 
 /* A record ends where the next writer's begins, whatever the line says. */
