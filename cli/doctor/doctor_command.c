@@ -159,17 +159,6 @@ static int ask_version_of(const void *path, void *version)
         return get ? get(version) != 0 : 1;
 }
 
-/* Version of the library at @path; 0 when it cannot be loaded. Loading it runs its constructors: not
- * in this process. */
-static int ask_version(const char *path)
-{
-        int version = 0;
-
-        return capo_apart(ask_version_of, path, &version, sizeof version, VERSION_SECONDS)
-                       ? 0
-                       : capo_nccl_code(version);
-}
-
 /* The library path in a line of the dynamic loader's listing, "\tlibx.so => /path (0x...)". */
 static bool find_library_path(const char *listing, const char *soname, char *path, size_t room)
 {
@@ -232,9 +221,12 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
                       const char *how)
 {
         bool amd = !strncmp(capo_base_name(path), "librccl", strlen("librccl"));
-        int version = ask_version(path);
+        int version = 0; /* loading it runs its constructors: not in this process */
         char text[32] = "of unknown version";
 
+        version = capo_apart(ask_version_of, path, &version, sizeof version, VERSION_SECONDS)
+                          ? 0
+                          : capo_nccl_code(version);
         if (version)
                 capo_nccl_text((uint32_t)version, text, sizeof text);
         capo_finding_add(f, version ? CAPO_FINDING_OK : CAPO_FINDING_WARN, "nccl", "%s %s (%s) %s",

@@ -16,23 +16,15 @@
 
 extern char **environ;
 
-/* Is it a setting whose name lacks a word? */
-static bool is_part(const char *name, const char *known)
-{
-        const char *part = name + strlen("CAPO");
-
-        return strlen(part) > 3 && strstr(known, part);
-}
-
 /* The setting that a name which is none may mean; NULL: none. */
 static const char *find_meant(const char *name)
 {
         struct cli_near_word near = {0};
-        const char *whole = NULL;
+        const char *whole = NULL, *part = name + strlen("CAPO"); /* the name lacks a word */
 
-#define ENV(field, type, known, def, help)     \
-        cli_near_word_try(&near, name, known); \
-        if (!whole && is_part(name, known))    \
+#define ENV(field, type, known, def, help)                     \
+        cli_near_word_try(&near, name, known);                 \
+        if (!whole && strlen(part) > 3 && strstr(known, part)) \
                 whole = known;
 #include "capo/env.def"
         return near.word ? near.word : whole;

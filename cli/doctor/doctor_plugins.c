@@ -29,34 +29,19 @@ static bool find_library(const char *name, char *path, size_t room)
                !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
-/* Does release @version (0: not known) try this form of the name? */
-static bool is_tried(int version, const char *kind, const char *value, unsigned i, const char *name)
-{
-        if (capo_nccl_has(version, CAPO_NCCL_PLUGIN_NO_PATH) && strchr(name, '/'))
-                return false;
-        return strcmp(kind, "tuner") || !capo_nccl_has(version, CAPO_NCCL_TUNER_BY_FILE) ||
-               (value && *value && i == 0);
-}
-
+/* By the forms of the name that release @version (0: not known) tries. */
 static bool find_plugin(int version, const char *kind, const char *value, char *path, size_t room)
 {
+        bool by_file = !strcmp(kind, "tuner") && capo_nccl_has(version, CAPO_NCCL_TUNER_BY_FILE);
         char name[CAPO_PLUGIN_FILE];
 
         for (unsigned i = 0; capo_plugin_file(kind, value, i, name); i++) {
-                if (is_tried(version, kind, value, i, name) && find_library(name, path, room))
+                if (!(capo_nccl_has(version, CAPO_NCCL_PLUGIN_NO_PATH) && strchr(name, '/')) &&
+                    (!by_file || (value && *value && i == 0)) && find_library(name, path, room))
                         return true;
         }
         *path = 0;
         return false;
-}
-
-/* The preload library replaces its own path by its name for the release that accepts no path. */
-static bool is_preloaded_path(const char *value)
-{
-        const char *preload = getenv("LD_PRELOAD");
-
-        return preload && strstr(preload, "libcapo.so") &&
-               !strcmp(capo_base_name(value), "libcapo.so");
 }
 
 /* capo's own plugin: does this release accept the name? If not, nothing would be tuned, and NCCL
@@ -65,9 +50,12 @@ static void say_own(struct capo_findings *f, int version, const char *variable, 
                     const char *path, const char *own)
 {
         bool by_name = capo_nccl_has(version, CAPO_NCCL_PLUGIN_NO_PATH);
+        const char *preload = getenv("LD_PRELOAD");
         char release[16], nccl[24] = "NCCL";
 
-        if (*path || (by_name && is_preloaded_path(value))) {
+        /* the preload library replaces its own path by its name for a release that takes no path */
+        if (*path || (by_name && preload && strstr(preload, "libcapo.so") &&
+                      !strcmp(capo_base_name(value), "libcapo.so"))) {
                 FOUND(OK, "%s=%s: capo's own plugin would be loaded%s%s", variable, value,
                       *path ? ": " : " by its name", path);
                 return;

@@ -171,15 +171,6 @@ static void read_file(struct settings *s, const char *path)
                 setting_add(s, line, path);
 }
 
-static void gather_settings(struct settings *s)
-{
-        for (char **e = environ; *e; e++)
-                setting_add(s, *e, "environment");
-        if (getenv("HOME"))
-                read_file(s, xprintf("%s/.nccl.conf", getenv("HOME")));
-        read_file(s, "/etc/nccl.conf");
-}
-
 static void check_life(struct capo_findings *f, const struct settings *s, int version)
 {
         static const struct {
@@ -361,7 +352,11 @@ void capo_doctor_settings(struct capo_findings *f, const struct capo_reach *reac
         struct settings s = {0};
         size_t before = f->n;
 
-        gather_settings(&s);
+        for (char **e = environ; *e; e++)
+                setting_add(&s, *e, "environment");
+        if (getenv("HOME"))
+                read_file(&s, xprintf("%s/.nccl.conf", getenv("HOME")));
+        read_file(&s, "/etc/nccl.conf");
         check_life(f, &s, reach->version);
         check_names(f, &s, reach->library);
         check_choices(f, &s, reach->version);

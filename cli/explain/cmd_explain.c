@@ -12,20 +12,6 @@
 #include "cli/base/install_paths.h"
 #include "core/profile/profile_find.h"
 
-static int load_profile(struct explain *e)
-{
-        struct capo_fault fault;
-
-        if (!e->profile_name)
-                return 0;
-        if (capo_profile_find(e->profile_name, cli_shipped_profiles(), e->plan.profile_path,
-                              sizeof e->plan.profile_path, &fault) ||
-            capo_profile_load(e->plan.profile_path, &e->profile, &fault))
-                return capo_fail(CAPO_EXIT_FAIL, "%s", fault.text);
-        e->plan.profile = e->plan.profile_path;
-        return 0;
-}
-
 static void copy_lower(const char *name, char *to, size_t room)
 {
         snprintf(to, room, "%s", name);
@@ -84,12 +70,17 @@ static int parse_query(struct explain *e, char **words)
 static int run_explain(void *options, int n, char **words)
 {
         struct explain *e = options;
+        struct capo_fault fault;
 
         e->shape.min_local = e->shape.max_local = -1;
         if (parse_query(e, words) < 0)
                 return CAPO_EXIT_USAGE;
-        if (load_profile(e))
-                return CAPO_EXIT_FAIL;
+        if (e->profile_name &&
+            (capo_profile_find(e->profile_name, cli_shipped_profiles(), e->plan.profile_path,
+                               sizeof e->plan.profile_path, &fault) ||
+             capo_profile_load(e->plan.profile_path, &e->profile, &fault)))
+                return capo_fail(CAPO_EXIT_FAIL, "%s", fault.text);
+        e->plan.profile = e->profile_name ? e->plan.profile_path : NULL;
         if (e->log)
                 return explain_recorded(e);
         return e->plan.n_topo || e->plan.platform ? explain_planned(e) : explain_shape(e);

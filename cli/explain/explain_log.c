@@ -159,15 +159,6 @@ static void print_gpus(const struct capo_plan_gpu *gpus, uint32_t n, char *text,
         }
 }
 
-/* The communicator of the first matching row. */
-static uint32_t comm_asked(const struct explain *e, const struct capo_job *job)
-{
-        const struct capo_job_row *row =
-                FIRST_OF(r, job->rows, job->n_rows, matches_query(e, job, r));
-
-        return row ? row->comm : CAPO_NO_COMM;
-}
-
 /* The recorded machine and GPUs, for asking NCCL's prediction. */
 struct machine {
         char topo[4096], gpus[4096], why[600];
@@ -179,7 +170,9 @@ static int find_machine(const struct explain *e, const struct capo_job *job, str
         const struct cli_machine_words words = {.topo = out->topo};
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct cli_machine_source source;
-        uint32_t comm = comm_asked(e, job),
+        const struct capo_job_row *first =
+                FIRST_OF(row, job->rows, job->n_rows, matches_query(e, job, row));
+        uint32_t comm = first ? first->comm : CAPO_NO_COMM,
                  n = comm == CAPO_NO_COMM ? 0 : job->comms[comm].n_members;
         _cleanup_free_ struct capo_plan_gpu *gpus = xcalloc(n + 1, sizeof *gpus);
         _cleanup_free_ bool *slices = xcalloc(n + 1, sizeof *slices);

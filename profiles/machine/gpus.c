@@ -155,24 +155,6 @@ static int read_list(struct reader *r)
         }
 }
 
-/* Check that the machine has that many GPUs. */
-static int check_counts(struct reader *r)
-{
-        struct capo_layout l;
-        const char *at = "";
-
-        if (capo_layout_parse(r->text, &l, &at) < 0)
-                return bad(r, -EINVAL, "expected GPUs per machine such as 3+5 or 2x8, found \"%s\"",
-                           *at ? at : r->text);
-        if (capo_layout_largest(&l) > r->of->n_devs)
-                return bad(r, -EINVAL, "a node of %s has %zu GPUs, not %u", r->of->name,
-                           r->of->n_devs, capo_layout_largest(&l));
-        if (l.n_ranks > r->of->most)
-                return bad(r, -EINVAL, "%u ranks are more than can be analysed (%zu)", l.n_ranks,
-                           r->of->most);
-        return 0;
-}
-
 bool capo_gpus_counts(const char *text, bool counts)
 {
         if (strchr(text, '{'))
@@ -187,9 +169,20 @@ bool capo_gpus_counts(const char *text, bool counts)
 /* In the written order: 5+3 differs from 3+5 if each node has its own description. */
 static int read_counts(struct reader *r)
 {
-        const char *at = r->text;
-        int e = check_counts(r);
+        struct capo_layout l;
+        const char *at = "";
+        int e = 0;
 
+        if (capo_layout_parse(r->text, &l, &at) < 0)
+                return bad(r, -EINVAL, "expected GPUs per machine such as 3+5 or 2x8, found \"%s\"",
+                           *at ? at : r->text);
+        if (capo_layout_largest(&l) > r->of->n_devs)
+                return bad(r, -EINVAL, "a node of %s has %zu GPUs, not %u", r->of->name,
+                           r->of->n_devs, capo_layout_largest(&l));
+        if (l.n_ranks > r->of->most)
+                return bad(r, -EINVAL, "%u ranks are more than can be analysed (%zu)", l.n_ranks,
+                           r->of->most);
+        at = r->text;
         while (!e && *(at += strspn(at, BLANKS)) >= '0' && *at <= '9') {
                 char *end;
                 unsigned long nodes = 1, ranks = strtoul(at, &end, 10);

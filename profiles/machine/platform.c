@@ -117,22 +117,13 @@ static bool is_mesh(const struct capo_topology *t, const struct capo_platform *p
         return true;
 }
 
-static bool all_on_switches(const struct capo_topology *t)
-{
-        return ALL_OF(g, t->gpus, t->n_gpus,
-                      ANY_OF(l, t->links, t->n_links,
-                             l->end == CAPO_END_SWITCH && l->from == g - t->gpus));
-}
-
 const char *capo_platform_recognise(const struct capo_topology *t)
 {
-        bool fast = false, xgmi = false, switched = all_on_switches(t);
+        bool switched = ALL_OF(g, t->gpus, t->n_gpus,
+                               ANY_OF(l, t->links, t->n_links,
+                                      l->end == CAPO_END_SWITCH && l->from == g - t->gpus));
 
-        for (size_t i = 0; i < t->n_links; i++) {
-                fast |= t->links[i].end != CAPO_END_CPU;
-                xgmi |= t->links[i].kind == CAPO_WIRE_XGMI;
-        }
-        if (!fast)
+        if (ALL_OF(l, t->links, t->n_links, l->end == CAPO_END_CPU))
                 return "pcie";
         for (size_t i = 0; i < N_ELEMENTS(platforms); i++) {
                 const struct capo_platform *p = &platforms[i];
@@ -144,5 +135,7 @@ const char *capo_platform_recognise(const struct capo_topology *t)
                             : switched && p->sm / 10 == t->gpus[0].sm / 10)
                         return p->classes;
         }
-        return switched ? "nvswitch" : xgmi ? "xgmi" : "nvlink";
+        return switched                                                     ? "nvswitch"
+               : ANY_OF(l, t->links, t->n_links, l->kind == CAPO_WIRE_XGMI) ? "xgmi"
+                                                                            : "nvlink";
 }

@@ -65,14 +65,6 @@ static bool is_device(const char *word)
                                                   !strncmp(word, "ib", 2);
 }
 
-static void read_heading(struct matrix *m, char **words, size_t n)
-{
-        for (; m->n_columns < n && is_device(words[m->n_columns]); m->n_columns++) {
-                snprintf(m->names[m->n_columns], sizeof m->names[0], "%s", words[m->n_columns]);
-                m->n_gpus += !strncmp(words[m->n_columns], "GPU", 3);
-        }
-}
-
 static int read_row(struct topology_build *b, struct matrix *m, char **words, size_t n, int line)
 {
         size_t row = 0;
@@ -128,10 +120,15 @@ static int read_lines(struct topology_build *b, struct matrix *m, char *text)
                 for (char *save, *w = strtok_r(line, " \t\r\n", &save); w && n < COLUMNS;
                      w = strtok_r(NULL, " \t\r\n", &save))
                         words[n++] = w;
-                if (n && m->n_columns)
+                if (n && m->n_columns) {
                         r = read_row(b, m, words, n, number);
-                else
-                        read_heading(m, words, n);
+                        continue;
+                }
+                for (; m->n_columns < n && is_device(words[m->n_columns]); m->n_columns++) {
+                        snprintf(m->names[m->n_columns], sizeof m->names[0], "%s",
+                                 words[m->n_columns]);
+                        m->n_gpus += !strncmp(words[m->n_columns], "GPU", 3);
+                }
         }
         if (r < 0)
                 return r;
@@ -224,19 +221,6 @@ static void build_from_matrix(struct topology_build *b, const struct matrix *m)
         }
 }
 
-static int read_smi(struct topology_build *b, char *text, size_t size)
-{
-        _cleanup_free_ struct matrix *m = xcalloc(1, sizeof *m);
-        int r;
-
-        for (size_t i = 0; i < size; i++) /* a text does not end at a byte of 0 */
-                text[i] = text[i] ? text[i] : ' ';
-        r = read_lines(b, m, text);
-        if (!r)
-                build_from_matrix(b, m);
-        return r;
-}
-
 int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
                        struct capo_topology **out, char *why, size_t room)
 {
@@ -254,7 +238,14 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
         topology_build_begin(&b, path, flags, brick_gbs, why, room);
         begin = text + strspn(text, " \t\r\n\xef\xbb\xbf");
         if (size && *begin != '<') {
-                r = topology_build_end(&b, read_smi(&b, text, size), out);
+                _cleanup_free_ struct matrix *m = xcalloc(1, sizeof *m);
+
+                for (size_t i = 0; i < size; i++) /* a text does not end at a byte of 0 */
+                        text[i] = text[i] ? text[i] : ' ';
+                r = read_lines(&b, m, text);
+                if (!r)
+                        build_from_matrix(&b, m);
+                r = topology_build_end(&b, r, out);
                 if (!r && brick_gbs <= 0 && (*out)->brick_gbs > 0)
                         (*out)->brick_source =
                                 "NCCL's planning constant for the generation guessed from the link counts";

@@ -6,6 +6,7 @@
  * printed line; else not known. */
 #include <math.h>
 
+#include "core/base/text.h"
 #include "core/base/among.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
@@ -121,23 +122,16 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
 
 static void read_path(const struct capo_xml *channel, bool trays, char *text, size_t room)
 {
-        size_t n = 0;
-
         *text = 0;
         for (const struct capo_xml *e = channel->child; e; e = e->next) {
                 const char *dev = capo_xml_get(e, "dev");
                 unsigned long long id = dev ? strtoull(dev, NULL, 0) : 0;
                 char tray[8] = "";
-                int wrote;
 
                 if (trays)
                         snprintf(tray, sizeof tray, "%llu:", id >> 56);
-                wrote = snprintf(text + n, room - n, "%s%s%s%llu", n ? " " : "",
-                                 strcmp(e->name, "net") ? "" : "net", tray,
-                                 id & ((1ull << 56) - 1));
-                if (wrote < 0 || (size_t)wrote >= room - n)
-                        return;
-                n += (size_t)wrote;
+                capo_append(text, room, "%s%s%s%llu", *text ? " " : "",
+                            strcmp(e->name, "net") ? "" : "net", tray, id & ((1ull << 56) - 1));
         }
 }
 
@@ -222,19 +216,6 @@ static void read_all_graphs(const struct plan_job *job, const char *folder,
         }
 }
 
-static void read_logs(const char *folder, uint32_t n_nodes, char **log)
-{
-        size_t n = 0;
-        FILE *f = xmemstream(log, &n);
-
-        for (uint32_t i = 0; i < n_nodes; i++) {
-                _cleanup_free_ char *text = read_log(folder, i);
-                if (text)
-                        fputs(text, f);
-        }
-        xmemclose(f);
-}
-
 void plan_answer_warning(const char *folder, uint32_t n_nodes, char *out, size_t room)
 {
         *out = 0;
@@ -259,6 +240,7 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
                      struct capo_plan_answer *out, char *why, size_t room)
 {
         int r = read_rows(job, out, why, room);
+        size_t size;
 
         if (r < 0)
                 return r;
@@ -281,8 +263,16 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
         }
         if (q->graph)
                 read_all_graphs(job, folder, out);
-        if (q->log)
-                read_logs(folder, job->n_nodes, &out->log);
+        if (q->log) {
+                FILE *f = xmemstream(&out->log, &size);
+
+                for (uint32_t n = 0; n < job->n_nodes; n++) {
+                        _cleanup_free_ char *text = read_log(folder, n);
+
+                        fputs(text ? text : "", f);
+                }
+                xmemclose(f);
+        }
         return 0;
 }
 

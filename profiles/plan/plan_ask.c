@@ -323,18 +323,6 @@ bool capo_plan_setting_passes(const char *var)
                !ANY_OF(our, ours, N_ELEMENTS(ours), !strncmp(var, *our, strlen(*our)));
 }
 
-/* Other variables that would affect a worker. */
-static bool is_kept(const char *var)
-{
-        /* the last: glibc would write to all that NCCL allocates, most of which is never used */
-        static const char *const others[] = {
-                "LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
-                "CUDA_",       "MALLOC_PERTURB_="};
-
-        return !ANY_OF(other, others, N_ELEMENTS(others), !strncmp(var, *other, strlen(*other))) &&
-               (strncmp(var, "NCCL_", 5) || capo_plan_setting_passes(var));
-}
-
 struct environment {
         char **vars; /* the first ones are this process's own */
         size_t n;
@@ -357,25 +345,20 @@ static const char *layout_of(const struct plan_job *job, char *text, size_t room
         return capo_layout_print(&layout, text, room);
 }
 
-static uint32_t first_rank(const struct plan_job *job, uint32_t node)
-{
-        uint32_t r = 0;
-
-        while (r < job->n_ranks && job->ranks[r].node != node)
-                r++;
-        return r;
-}
-
 /* The environment of the worker of @node, ended by NULL: the user's NCCL settings, and settings that
  * replace the machine. */
 static char **plan_environment_new(const struct capo_plan_question *q, const struct plan_job *job,
                                    const char *folder, uint32_t node)
 {
+        /* the last: glibc would write to all that NCCL allocates, most of which is never used */
+        static const char *const ours[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
+                                           "CUDA_",       "MALLOC_PERTURB_="};
         struct environment all = {0}, *e = &all;
         const char *path = getenv("LD_LIBRARY_PATH");
 
         for (char **var = environ; *var; var++) {
-                if (is_kept(*var))
+                if (!ANY_OF(our, ours, N_ELEMENTS(ours), !strncmp(*var, *our, strlen(*our))) &&
+                    (strncmp(*var, "NCCL_", 5) || capo_plan_setting_passes(*var)))
                         put_var(e, *var);
         }
         put_env(e, "LD_LIBRARY_PATH=%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
@@ -412,7 +395,8 @@ static char **plan_environment_new(const struct capo_plan_question *q, const str
         put_env(e, "NCCL_RAS_ENABLE=0");
         if (q->graph) {
                 put_env(e, "NCCL_GRAPH_DUMP_FILE=%s/graph.%u", folder, node);
-                put_env(e, "NCCL_GRAPH_DUMP_FILE_RANK=%u", first_rank(job, node));
+                put_env(e, "NCCL_GRAPH_DUMP_FILE_RANK=%td", /* the node's first */
+                        FIRST_OF(r, job->ranks, job->n_ranks, r->node == node) - job->ranks);
         }
         put_var(e, NULL);
         return e->vars;
@@ -449,19 +433,6 @@ static int start_worker(struct run *run, uint32_t node)
                 return say(run, -r, "%s cannot be started: %s", worker, strerror(r));
         }
         return 0;
-}
-
-static void kill_all(struct run *run)
-{
-        for (uint32_t n = 0; n < PLAN_MAX_NODES; n++) {
-                if (run->pids[n] > 0)
-                        kill(run->pids[n], SIGKILL);
-        }
-        for (uint32_t n = 0; n < PLAN_MAX_NODES; n++) {
-                if (run->pids[n] > 0)
-                        waitpid(run->pids[n], NULL, 0);
-                run->pids[n] = 0;
-        }
 }
 
 static int ended_badly(struct run *run, uint32_t node, int status)
@@ -555,7 +526,14 @@ static void clean_up_run(struct run *run)
 {
         DIR *dir;
 
-        kill_all(run);
+        for (uint32_t n = 0; n < PLAN_MAX_NODES; n++) {
+                if (run->pids[n] > 0)
+                        kill(run->pids[n], SIGKILL);
+        }
+        for (uint32_t n = 0; n < PLAN_MAX_NODES; n++) {
+                if (run->pids[n] > 0)
+                        waitpid(run->pids[n], NULL, 0);
+        }
         for (uint32_t i = 0; run->job && i < atomic_load(&run->job->n_shm) && i < PLAN_MAX_SHM;
              i++) {
                 char path[64];

@@ -145,19 +145,6 @@ static int resolve_candidate(const char *candidate, char *path, size_t room)
         return 0;
 }
 
-static int take_pattern(const char *pattern, char *path, size_t room)
-{
-        glob_t found;
-        int r = -ENOENT;
-
-        if (glob(pattern, 0, NULL, &found) != 0)
-                return -ENOENT;
-        for (size_t i = found.gl_pathc; r < 0 && i > 0; i--) /* sorted: the newest Python is last */
-                r = resolve_candidate(found.gl_pathv[i - 1], path, room);
-        globfree(&found);
-        return r;
-}
-
 int capo_plan_find_libnccl(char *path, size_t room)
 {
         static const struct {
@@ -175,6 +162,7 @@ int capo_plan_find_libnccl(char *path, size_t room)
         };
         const char *named = getenv(CAPO_ENV_nccl);
         char pattern[PATH_MAX];
+        glob_t found;
         int r = -ENOENT;
 
         if (named && *named)
@@ -188,7 +176,11 @@ int capo_plan_find_libnccl(char *path, size_t room)
                 if (!folder || (places[i].variable && !*folder))
                         continue;
                 snprintf(pattern, sizeof pattern, "%s%s", folder, places[i].pattern);
-                r = take_pattern(pattern, path, room);
+                if (glob(pattern, 0, NULL, &found))
+                        continue;
+                for (size_t k = found.gl_pathc; r < 0 && k > 0; k--) /* the newest Python is last */
+                        r = resolve_candidate(found.gl_pathv[k - 1], path, room);
+                globfree(&found);
         }
         return r;
 }
