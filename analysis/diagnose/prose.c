@@ -86,7 +86,7 @@ static const char hangs
            "performance|GB/s|MB/s|tokens/s|it/s|慢",
    fails[] = "error|fail|crash|exception|dies|killed|aborts|broken|goes down|报错|失败",
    works[] =
-           "works|worked|is fine|was fine|runs fine|ran fine|runs|can run|could run|ran |trains|passes|succeeds|is ok|no problem|no such problem|without problem|"
+           "works|worked|is fine|was fine|runs fine|ran fine|it runs|also runs|training runs|still runs|job runs|runs to|runs as|runs without|runs well|can run|could run|ran |trains|passes|succeeds|is ok|no problem|no such problem|without problem|"
            "goes through|go through|comes up|syncs|as it should|as they should|get past|gets past|became normal|normal again|normally|is faster|a lot faster|is fast|finishes|completes|reports OK|helps|"
            "正常|没有这个问题|没问题|能跑",
    changes[] =
@@ -346,13 +346,12 @@ static void keep_sentence(struct said *s, void *arg)
 static int score_sentence(const char *text, enum capo_topic topic)
 {
         bool good = has_word(text, works) && !has_word(text, "sometimes"),
-             bad = has_word(text, hangs) || has_word(text, slow) || has_word(text, fails) ||
-                   has_word(text, "not |n't "),
-             only = has_word(text, differences), changed = has_word(text, changes),
-             when = has_word(text, conditions);
+             ill = has_word(text, hangs) || has_word(text, slow) || has_word(text, fails),
+             bad = ill || has_word(text, "not |n't "), only = has_word(text, differences),
+             changed = has_word(text, changes), when = has_word(text, conditions);
         int score =
                 (only ? 4 : 0) + (good && when ? 4 : 0) + (good && bad ? 2 : 0) +
-                (changed && (good || bad) ? 4 : 0) +
+                (changed && (good || ill) ? 4 : 0) +
                 (topic == CAPO_TOPIC_SLOW && has_word(text, slow) && has_word(text, contrasts) ? 4
                                                                                                : 0);
 
@@ -373,7 +372,7 @@ static void quote_sentence(const struct sentences *all, uint32_t at,
                    *after = is_beside(all, at, at + 1) ? all->v[at + 1].text : "";
 
         ADD(f->detail, "%sthe text says: ", *f->detail ? "\n" : "");
-        if (*before)
+        if (*before && !strstr(f->detail, before))
                 ADD(f->detail, "%s%s. ", strlen(before) > NEIGHBOUR ? "... " : "",
                     before + (strlen(before) > NEIGHBOUR
                                       ? strlen(before) - NEIGHBOUR +

@@ -318,20 +318,18 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
         if (fast->r.nccl && slow->r.nccl && fast->r.nccl != slow->r.nccl) {
                 e->nccl = slow->r.nccl;
                 e->n_nccls = 0; /* whose known bugs count */
-                SAY(f->headline, "NCCL %s IS SLOWER THAN %s in the same test: %.4g of %.4g GB/s",
-                    capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a),
-                    capo_nccl_text((uint32_t)fast->r.nccl, b, sizeof b), slow->r.busbw,
-                    fast->r.busbw);
+                SAY(f->headline,
+                    "THE TEST REACHES %.4g GB/s WITH NCCL %s, AND %.4g GB/s WITH NCCL %s",
+                    slow->r.busbw, capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a),
+                    fast->r.busbw, capo_nccl_text((uint32_t)fast->r.nccl, b, sizeof b));
                 SAY(f->next,
-                    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH,TUNING of both: channels, NICs, rings "
-                    "and trees; the known bugs of that release: capo diagnose --bugs %s; the other release meanwhile",
-                    capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a));
+                    "each once more on the same nodes with the same settings: does the difference stay?");
         } else if (*(setting = find_setting(runs, n, fast, middle, one)) ||
                    *(setting = find_setting(runs, n, slow, middle, one))) {
                 bool of_fast = strstr(fast->settings, setting) != NULL;
 
-                SAY(f->headline, "THE SAME TEST IS %s WITH %s: %.4g against %.4g GB/s",
-                    of_fast ? "FASTER" : "SLOWER", setting, of_fast ? fast->r.busbw : slow->r.busbw,
+                SAY(f->headline, "THE TEST REACHES %.4g GB/s WITH %s, AND %.4g GB/s WITHOUT",
+                    of_fast ? fast->r.busbw : slow->r.busbw, setting,
                     of_fast ? slow->r.busbw : fast->r.busbw);
                 SAY(f->next, "each once more with and without it: does the difference stay?");
         } else {
