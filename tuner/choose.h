@@ -24,8 +24,7 @@ struct capo_tuner {
         const struct capo_table *table[CAPO_NCCL_COLLS]; /* never NULL: `empty` has no opinion */
         void (*decided)(uint16_t rule);                  /* tell the recorder; NULL without one */
         struct capo_other *chain; /* whom to ask where we have no opinion; NULL nobody */
-        bool plain; /* a table look-up is the whole decision, and where it has none nobody else is
-                       asked */
+        bool plain; /* a table look-up is the whole decision, and nobody else is asked */
         uint8_t direct[CAPO_NCCL_COLLS]; /* bit n: cell n, one of the first six, may be answered
                                        through ABI v1 and v2 */
 

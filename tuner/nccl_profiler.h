@@ -41,8 +41,7 @@ struct capo_kernel_event { /* v4 on */
 
 struct capo_phase_event { /* v7; symmetric kernels have them */
         uint8_t channel;
-        uint8_t phase; /* 0 initial_sync, 1 compute, 2 final_sync; one that takes no time is left
-                          out */
+        uint8_t phase; /* 0 initial_sync, 1 compute, 2 final_sync; one without time is left out */
         const char *name;
         uint64_t timer; /* its begin, as above */
 };

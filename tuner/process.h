@@ -13,10 +13,8 @@ extern struct capo_process {
         struct capo_profile *profile; /* NULL: none in force */
         bool failed;                  /* CAPO_PROFILE cannot be obeyed: `why` says why */
         char why[1000];
-        char layout[CAPO_LAYOUT_TEXT]; /* of the job, by CAPO_LAYOUT or this rank's launcher; "" not
-                                          known */
-        bool speaks; /* rank 0 by the launcher, or no launcher: says what every rank would say alike
-                      */
+        char layout[CAPO_LAYOUT_TEXT]; /* of the job, by CAPO_LAYOUT or this rank's launcher; "" */
+        bool speaks; /* rank 0 by the launcher, or no launcher: for what all would say */
         struct capo_trial trial; /* of the profile's rows */
         bool direct_blocked;     /* NCCL_ALGO or NCCL_PROTO is set */
 } capo_process;

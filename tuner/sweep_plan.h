@@ -35,8 +35,7 @@ struct capo_sweep_plan {
         uint64_t min_bytes, max_bytes;
         uint64_t calls; /* per communicator; after them everything is left to NCCL */
         double slower;
-        unsigned n; /* candidates; ids are 1 .. n, in the order algorithm, protocol, channels, chunk
-                     */
+        unsigned n; /* candidates; ids are 1 .. n, by algorithm, protocol, channels, chunk */
         unsigned n_channels, n_chunks; /* values of each, for every algorithm and protocol */
         struct capo_sweep_candidate {
                 uint8_t algo, proto, channels;

@@ -23,8 +23,7 @@ enum capo_span_by {
         CAPO_SPAN_BY_EVENT, /* the events around it */
         CAPO_SPAN_BY_HOST,  /* the stream had nothing of ours to do when the host made the call */
         CAPO_SPAN_BY_ORDER, /* behind calls whose time was measured */
-        CAPO_SPAN_BY_GUESS, /* behind calls of which one was not timed, before the next whose place
-                               is known */
+        CAPO_SPAN_BY_GUESS, /* behind calls of which one was not timed */
         CAPO_SPAN_BYS,
 };
 
@@ -37,8 +36,7 @@ struct capo_gpu_span {
         uint64_t gpu_ns; /* duration on the GPU when `measured`. Else what the caller assumes for
                             its kind, or 0: then it is filled in from the others. It stays 0 if none
                             of its kind was measured, and the call is placed at its host time */
-        uint64_t kind;   /* communicator, call and size as one number; 0: never on the GPU (captured
-                            into a graph) */
+        uint64_t kind;   /* communicator, call and size as one number; 0: never on the GPU */
         uint32_t stream;
         uint32_t nth;  /* the caller's number of the call */
         bool measured; /* gpu_ns was measured */

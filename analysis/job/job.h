@@ -37,8 +37,7 @@ struct capo_job_process {
         struct capo_log_end end; /* the last one; all zero when there is none */
         bool has_end;
         int read_error; /* negative errno when reading stopped early, else 0 */
-        int rank; /* in the job, from the launcher; else in its largest communicator; -1 not known
-                   */
+        int rank; /* in the job, by the launcher; else in its largest communicator; -1 not known */
         uint32_t node;      /* index in job->nodes */
         uint32_t clock;     /* processes with equal numbers share CLOCK_MONOTONIC */
         int64_t ahead_ns;   /* how far its host's clock was ahead of job->clock's, if that is more
@@ -61,8 +60,7 @@ struct capo_job_process {
                 *info; /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
         bool shared_; /* host and the texts of info are the job's: many logs have the same */
-        char *fabric; /* the last two snapshots of FABRIC frames (core/log/fabric_frame.h); NULL:
-                         none */
+        char *fabric; /* the last two snapshots of FABRIC frames (core/log/fabric_frame.h); NULL */
         size_t fabric_last_, fabric_size_;
         char *machine; /* MACHINE frames (core/log/machine_frame.h), joined: the first ones, and as
                           many of the last as there is room for; NULL: none */
@@ -103,14 +101,12 @@ struct capo_skew_rank {
         double late_ns; /* over all calls: how much less it waited than the rank that waited most */
         double caused_ns;    /* how long the others waited in the calls in which it was last, summed
                                 over them; estimated for the whole job from the calls compared */
-        double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were
-                                compared */
+        double caused_pm_ns; /* half of that estimate's 95 % interval; 0: all calls were compared */
         double clocks_pm_ns; /* as that: by how much the starts that hosts and GPUs give differ */
         double spared; /* times caused_ns: how much earlier the calls would have begun without it */
         double stopped_ns;      /* how long its process did not run while the others waited */
         double stopped_rest_ns; /* of that waiting, summed over the others: in no call compared */
-        double hole_ns;    /* the most it was behind the median of the ranks in one call, the first
-                              call excepted */
+        double hole_ns; /* the most it was behind the median of the ranks in a call but the first */
         uint32_t hole_seq; /* that call; 0: none */
         uint8_t hole_call;
 };
@@ -137,8 +133,7 @@ struct capo_skew {
         uint32_t n_calls; /* calls compared: those found on all ranks that left a log */
         uint32_t n_host; /* compared by host start times while others have GPU times (see skew.h) */
         uint32_t n_kernel; /* compared by the waiting time that NCCL's kernels reported */
-        double long_ns; /* waiting in calls that stand only for themselves, because they were long
-                           or followed a silence */
+        double long_ns; /* waiting in calls that stand for themselves: long, or after a silence */
         uint32_t n_own; /* calls that stand only for themselves: they followed a silence, or were
                            chosen to be timed */
         uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
@@ -147,9 +142,8 @@ struct capo_skew {
         bool host_late; /* the worst rank's calls are late by host time too, for most of what it
                            caused; or nothing is known of its host times */
         double p50_ns, p95_ns, max_ns; /* last start minus first, over calls */
-        bool aligned;   /* start times can be compared: they come from durations, or from one host's
-                           clock */
-        uint32_t worst; /* the member with the largest caused_ns */
+        bool aligned;    /* start times can be compared: from durations, or from one host's clock */
+        uint32_t worst;  /* the member with the largest caused_ns */
         bool worst_sure; /* 95 %: of all the waiting it caused more than its share by chance */
         uint32_t
                 origin; /* 1 + the communicator in which `worst` waited, and was late for that; 0: the
@@ -158,8 +152,7 @@ struct capo_skew {
         bool by_message;     /* `worst` was late for sends or receives that took long */
         double worst_p50_ns; /* its delay behind the first rank in the calls where it was last */
         double worst_max_ns;
-        uint32_t worst_from_seq; /* from this call on it was last in most; 0: from the beginning, as
-                                    far as known */
+        uint32_t worst_from_seq; /* from this call on it was last in most; 0: from the beginning */
         uint32_t worst_to_seq;   /* until this one; 0: to the end */
         uint32_t few; /* compared calls that hold most of the waiting for it; 0: not few */
         uint32_t few_from_seq, few_to_seq; /* the first and the last of these */
@@ -190,8 +183,7 @@ struct capo_job_comm {
         uint32_t n_nodes;    /* nodes of the members that left a log */
         char *layout;        /* as core/base/layout.h: "3+5", "8", "4x8" */
         uint64_t n_calls;    /* collectives issued on it (count, see capo_job_row) */
-        uint64_t n_captured; /* of them, captured into a graph: they move no data, so no rank waits
-                                in them */
+        uint64_t n_captured; /* of them, captured into a graph: no data moves, no rank waits */
         struct capo_skew
                 *skew; /* NULL when the logs hold no matching calls: then `no_skew` says why */
         enum capo_skew_missing no_skew;
@@ -255,16 +247,13 @@ struct capo_job {
         struct capo_job_site *sites; /* sorted by host time, most first */
         uint32_t n_sites;
         /* made by capo_job_finish() */
-        int32_t n_ranks;   /* of the job: from the launcher, else the largest communicator, else the
-                              number of logs */
+        int32_t n_ranks;   /* of the job: by the launcher, its largest communicator, or its logs */
         uint32_t n_clocks; /* hosts with their own clock */
-        uint32_t clock; /* index of the clock to which all times are converted if hosts' clocks are
-                           more than a minute apart */
+        uint32_t clock; /* the one all times are converted to, if hosts' are over a minute apart */
         uint64_t t_begin_ns; /* CLOCK_REALTIME: first epoch, and last time seen */
         uint64_t t_end_ns;
         uint64_t calls, n_records, dropped, gpu_dropped, shape_overflow, bytes_lost;
-        double cost_ns;   /* capo's own time per call: mean over the processes that measured it; 0:
-                             none did */
+        double cost_ns;   /* capo's own time per call, mean of the processes that measured it; 0 */
         bool no_lateness; /* set by the caller before the first log: comms[].skew is not wanted */
         struct job_scratch *scratch; /* private */
 };

@@ -36,8 +36,7 @@ struct reading {
         struct pending pending[N_PENDING];
         uint32_t n_pending;
         bool blocks; /* calls have been seen */
-        bool missed; /* calls of a communicator came before it was described, and were not sampled
-                      */
+        bool missed; /* calls came before their communicator was described: not sampled */
         bool again;  /* the log is read once more for those */
         bool longs;  /* it is read once more for calls behind long silences */
         struct reading_thread threads[JOB_GAP_THREADS];

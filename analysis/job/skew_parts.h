@@ -18,8 +18,7 @@ struct skew_laid_call {
         bool alone;    /* it stands only for itself; the others are a sample of the rest */
         double waited; /* how long the others waited for the last one, summed */
         double spread; /* from the first start to the last */
-        double part;   /* of `waited`: by so much the call would have begun earlier without the last
-                          one */
+        double part;   /* of `waited`: the call would have begun so much earlier without the last */
 };
 
 /* Waiting that a member caused by GPU times minus that by host times, over the calls that have
@@ -52,16 +51,14 @@ struct skew_laid {
         uint32_t n_rows;
         double *start;
         struct skew_laid_call *call;
-        double *untimed; /* per member, then all together: waiting by host times in calls that are
-                            not compared */
-        uint32_t n_untimed;         /* number of those calls */
+        double *untimed;    /* per member, then all: waiting by host times in calls not compared */
+        uint32_t n_untimed; /* number of those calls */
         struct skew_charge *charge; /* per member, zeroed by the caller; for skew_charge_ranks() */
         struct skew_differ *differ; /* per member */
         uint32_t n_both, n_both_drawn;   /* calls that have GPU and host times; of them, those drawn
                                             at random */
         bool agrees;                     /* host times agree with GPU times */
-        double both_waited, both_differ; /* over those calls: the waiting by GPU times, and the
-                                            difference of the waiting by host times */
+        double both_waited, both_differ; /* their waiting by GPU times, and how host times differ */
         double most_differ;              /* the largest difference */
         double error;                    /* error that host times hardly ever exceed */
         double *column;                  /* scratch: one value per row */

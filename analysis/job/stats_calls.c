@@ -167,8 +167,7 @@ static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
         uint64_t *last = &thread->silent_from, *first = &rd->job->processes[rd->process].first_ns;
         bool *untimed = &thread->silent_untimed;
         uint64_t least = (c->base + c->t_begin[c->n - 1]) / GAP_PARTS;
-        uint32_t since = 0; /* calls from it on came behind the last silence; @untimed has those of
-                               earlier blocks */
+        uint32_t since = 0; /* calls from it on came behind the last silence */
 
         least = least < GAP_LEAST_NS ? GAP_LEAST_NS : least;
         if (!*last)

@@ -29,8 +29,7 @@ static bool same_string(const char *a, const char *b)
 /* The clock of one booted kernel. */
 struct clock {
         int64_t ahead_ns;     /* compared with the first clock */
-        uint64_t creation_ns; /* creation of the communicator in question; the latest on this clock
-                               */
+        uint64_t creation_ns; /* of the communicator's creation; the latest on this clock */
         bool known;
 };
 

@@ -13,8 +13,7 @@ struct capo_log_window {
         dev_t dev; /* identity of the file, to recognise it when it is opened again */
         ino_t ino;
         bool in_memory; /* the file has no name and cannot be opened again */
-        char *pack;     /* the file with several logs, or NULL; then the window holds this log
-                           completely */
+        char *pack; /* the file with several logs: the window then holds all of this one; NULL */
         struct capo_pack_entry *entry; /* of @pack; NULL without it */
         uint64_t size;
         unsigned char *bytes;

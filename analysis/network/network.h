@@ -13,8 +13,7 @@ struct capo_fabric_link {
         uint64_t ops, sent, received;
         bool received_exact; /* false: counted by the size of the posted buffers */
         uint32_t sharers;    /* ranks on the same host that used the same NIC, this one included */
-        int gpu_numa; /* NUMA node of a GPU of this rank, if possible the NIC's own node; -1 not
-                         known */
+        int gpu_numa; /* NUMA node of a GPU of this rank, the NIC's own if any; -1 not known */
         double load;  /* bytes over the mean of the job's used NICs; 0: only one NIC */
 };
 
@@ -32,10 +31,8 @@ struct capo_fabric_share {
         uint64_t calls;   /* with known times, on all ranks */
         uint64_t guessed; /* of them: their time on the GPU is derived from an untimed call */
         uint64_t own_ops, own_bytes; /* posted by the calling threads themselves, inside the call */
-        double ops, sent, received;  /* estimated: the traffic of each window is divided among the
-                                        calls that overlap it */
-        double by_guess; /* the part of these bytes that moved while no call was known to run, but
-                            an untimed one may have */
+        double ops, sent, received; /* estimated: calls share a window's traffic by their overlap */
+        double by_guess; /* of these bytes: moved while only an untimed call may have run */
         double call_ns;  /* total time of these calls */
 };
 

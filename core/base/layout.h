@@ -80,8 +80,7 @@ enum capo_layout_source {
 
 struct capo_layout_why {
         enum capo_layout_source source;
-        bool dropped; /* the launcher's layout, although it is of so many ranks: NCCL contradicts it
-                       */
+        bool dropped; /* the launcher's layout of so many ranks: NCCL contradicts it */
         const char *text;
 };
 

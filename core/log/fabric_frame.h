@@ -124,8 +124,7 @@ struct capo_fabric_text {
         char room[CAPO_FABRIC_PIECE];
         size_t n;
         size_t line;       /* where the line under construction began */
-        size_t lines_size; /* bytes of all whole lines so far, but for those that begin the pieces
-                            */
+        size_t lines_size; /* bytes of all whole lines so far, but those that begin the pieces */
         uint64_t snapshot;
         void (*out)(unsigned type, const char *text, size_t size); /* of frame CAPO_FRAME_FABRIC */
 };

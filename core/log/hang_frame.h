@@ -18,8 +18,7 @@ enum { CAPO_HANG_LINE = CAPO_INFO_LINE }; /* bytes of a line at most */
 
 struct capo_hang_text {
         uint64_t at_ns;    /* since the epoch */
-        uint64_t since_ns; /* since the epoch: when what stands began; at_ns where nothing stands
-                              here */
+        uint64_t since_ns; /* since the epoch: when what stands began; else at_ns */
         uint64_t calls;    /* recorded by then: what tells whether there were any afterwards */
         unsigned nth;      /* of this process, from 1; 0: it was asked */
 };

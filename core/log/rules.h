@@ -24,8 +24,7 @@ struct capo_rules_row {
         char algo[32], proto[16];
         unsigned channels; /* 0: NCCL's */
         unsigned chunk;    /* bytes; 0: NCCL's */
-        char turned[128];  /* what calls are turned for, in words (capo_row_turned_text()); ""
-                              nothing */
+        char turned[128];  /* what calls are turned for (capo_row_turned_text()); "" */
 };
 
 /** capo_rules_put() - DIGEST, MODELLED, FILE, NAME, TURNS, MORE, SWEEP: a line of @key and what

@@ -96,8 +96,7 @@ struct capo_seg_site {
         uint32_t n_pc;                 /* innermost first */
         uint64_t pc[CAPO_SITE_FRAMES]; /* return addresses */
         uint64_t written;              /* the drain's: 1 + log.count when last written; 0 never */
-        uint16_t py_size, text_size;   /* Python frames as the thread saw them; the text the drain
-                                          made of it all */
+        uint16_t py_size, text_size; /* the thread's Python frames; the text that the drain made */
         char reserved[4];
         char py[720]; /* "file.py:12 function\n" ... */
         char text[2048 - 40 - 16 - 8 - 8 * CAPO_SITE_FRAMES - 16 - 720];

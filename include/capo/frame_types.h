@@ -5,6 +5,5 @@
 enum capo_frame_type {
 #define FRAME(id, number, since, meaning) CAPO_FRAME_##id = number,
 #include "capo/log_frames.def"
-        CAPO_FRAMES, /* one more than the last: a reader of this version steps over this type and
-                        all behind it */
+        CAPO_FRAMES, /* one more than the last: readers step over it and all behind it */
 };

@@ -44,8 +44,7 @@ struct capo_log_header {
         uint64_t t0_ticks;
         uint64_t t0_mono_ns;
         uint64_t t0_real_ns;
-        uint64_t ticks_per_s; /* first calibration; 1000000000 when the ticks are CLOCK_MONOTONIC
-                                 itself */
+        uint64_t ticks_per_s; /* first calibration; 1000000000: the ticks are CLOCK_MONOTONIC */
         uint64_t reserved[2];
 };
 static_assert(sizeof(struct capo_log_header) == 72, "layout");
@@ -75,8 +74,7 @@ struct capo_log_comm {
         uint64_t t_created;   /* ns since epoch: the init call's return */
         uint64_t t_destroyed; /* 0 while alive */
         uint64_t handle;      /* the ncclComm_t, to tell copies apart */
-        uint16_t library;     /* which libnccl of this process, 0 the first (INFO nccl.path,
-                                 nccl.path.1, ...) */
+        uint16_t library; /* which libnccl of this process: INFO nccl.path (0), nccl.path.1, ... */
         uint16_t name_size;
         uint32_t flags; /* enum capo_comm_flag */
 };
@@ -182,16 +180,14 @@ struct capo_log_cell {
         uint8_t hists; /* bit 0: a host histogram follows; bit 1: then a GPU histogram; bit 2: then
                           one of how long kernels waited (capo_record_waited()), which older readers
                           do not see */
-        uint8_t flags; /* enum capo_record_flag of its calls: MEMBER, GROUP, CAPTURED, CHOSEN keep
-                          cells apart */
+        uint8_t flags; /* enum capo_record_flag: MEMBER, GROUP, CAPTURED, CHOSEN keep cells apart */
         uint8_t reserved[3];
 };
 static_assert(sizeof(struct capo_log_cell) == 32, "layout");
 
 struct capo_log_end {
         uint64_t t_ns;    /* when this was written, ns since epoch */
-        uint64_t mono_ns; /* CLOCK_MONOTONIC and CLOCK_REALTIME at the same moment: the drift of the
-                             ticks */
+        uint64_t mono_ns; /* CLOCK_MONOTONIC and CLOCK_REALTIME at one moment: the drift of ticks */
         uint64_t real_ns;
         uint64_t calls;       /* recorded */
         uint64_t dropped;     /* lost because a ring was full or no memory was available */
@@ -199,8 +195,7 @@ struct capo_log_end {
                                  took none */
         uint64_t shape_overflow; /* counted in a catch-all cell because a table was full */
         uint64_t bytes_lost;     /* log bytes that could not be written (disk full, folder gone) */
-        double cost_ns; /* capo's own cost per recorded call, measured in this process; 0 when it
-                           was not */
+        double cost_ns;     /* capo's own cost per call, measured in this process; 0: it was not */
         double ticks_per_s; /* calibration over the whole run */
         uint32_t clean; /* 1: process exit; 2: killed, written by `capo recover`; 0: a checkpoint */
         uint32_t threads;

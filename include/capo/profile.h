@@ -41,8 +41,7 @@ struct capo_when {
                 nccl;       /* NCCL_VERSION_CODE: 22809 is 2.28.9; "2.28-2.30" is 22800 to 23099 */
         const char *layout; /* "3+5", in rank order; "4+3x8 in any order", "even", "uneven" */
         const char *trays;  /* the same of hosts, which NCCL may count together: NVLink domains */
-        const char *class_name; /* key "class": allocation class exported by `capo run`, compared as
-                                   text */
+        const char *class_name; /* key "class": allocation class by `capo run`, compared as text */
         const char *comm;       /* communicator name, fnmatch(3) pattern */
 
         struct capo_range

@@ -11,8 +11,7 @@
 /* The outermost NCCL call, or open group, that the calling thread is in, as one communicator sees
  * it: equal on all its ranks, whatever else any of them has in its group. */
 struct capo_seam_call {
-        uint64_t comm_uid; /* capo_log_comm.uid; 0 where its ranks have several, or nobody knows
-                              which is meant */
+        uint64_t comm_uid; /* capo_log_comm.uid; 0: its ranks have several, or it is not known */
         uint32_t seq; /* capo_record.seq of the call; of the communicator's last collective in a
                          group */
 };
@@ -53,18 +52,15 @@ struct capo_seam {
          * 0 not known */
         bool (*current)(uint64_t comm_hash, struct capo_seam_call *out);
         /* the plugins tell the recorder */
-        void (*comm)(const struct capo_seam_comm *comm); /* from a plugin's init, on the thread that
-                                                            inits the communicator */
+        void (*comm)(const struct capo_seam_comm *comm); /* from a plugin's init, on its thread */
         void (*decided)(uint16_t rule); /* 1 + row, or sweep candidate: goes into the call being
                                            recorded; 0: after a trial, NCCL's own */
         void (*ran)(const struct capo_seam_ran *ran); /* goes into the call or group member being
                                                          recorded on this thread */
         void (*kernel)(const struct capo_seam_kernel *kernel);
         void (*rules)(const char *text); /* payload of a RULES frame: digest, path, rows */
-        bool (*simulates)(void);         /* the plugins ask: is the group that this thread ends only
-                                            simulated? */
-        bool (*in_front)(void); /* the plugins ask: is the recorder on, and do calls of NCCL come
-                                   through its wrappers? */
+        bool (*simulates)(void);         /* is the group that this thread ends only simulated? */
+        bool (*in_front)(void); /* is the recorder on, and do calls of NCCL come through it? */
 };
 
 extern const struct capo_seam *capo_seam;

@@ -47,8 +47,7 @@
 struct fi_post_set {
         struct fi_thread *_Atomic owner;
         int32_t until_sample; /* posts until the next one is timed; 0: timing is off */
-        uint32_t untimed; /* posts that were due and cannot be timed, as they have no completion or
-                             no queue */
+        uint32_t untimed;     /* posts that were due, without a completion or a queue */
         _Atomic uint64_t eagain;
         _Atomic uint64_t bytes[CAPO_FI_KINDS];
         _Atomic uint64_t sizes[CAPO_FI_KINDS][CAPO_FI_SIZES]; /* posted, by bits of the size; their
@@ -200,8 +199,7 @@ struct fi_ep {
         _Atomic uint8_t ep_type;     /* enum fi_ep_type */
         _Atomic uint8_t
                 repeats[2];  /* tx, rx: a context was in use twice at once: not timed any more */
-        _Atomic bool silent; /* not every transmit makes an entry in its queue:
-                                FI_SELECTIVE_COMPLETION, no default */
+        _Atomic bool silent; /* transmits without an entry in its queue: FI_SELECTIVE_COMPLETION */
         _Atomic bool blind;  /* it receives to a queue whose entries have no length */
         bool completes;      /* FI_COMPLETION is the default of its transmits */
         FI_TABLE(struct fi_ops_ep) ops;

@@ -105,8 +105,7 @@ static struct {
 /* What the events of a context are placed by: the drain thread's, but for making it. */
 static struct anchored {
         void *context;
-        void *event; /* the anchor; until there is one, a spare to change for the event that becomes
-                        it */
+        void *event; /* the anchor; before it, a spare for the event that becomes it */
         struct capo_anchor anchor;
 } anchors[16];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -83,8 +83,7 @@ struct capo_tls {
                         uint8_t algo_proto, channels; /* what the profiler said of it */
                         uint16_t group_depth;
                         bool gpu;   /* something is in gpu_call */
-                        bool spare; /* the record in the making is the spare one, not the next of
-                                       the ring */
+                        bool spare; /* the record in the making is the spare one, not of the ring */
                 };
                 uint64_t unusual; /* all of these at a glance */
         };
@@ -92,14 +91,12 @@ struct capo_tls {
         struct capo_record spare_record;
         bool rules_differ;
         bool simulates;      /* a group that is ended only to hear how long it would take */
-        uint32_t kernel_nth; /* GPU stamps of this call may come: it is the nth of kernel_hash's; 0
-                                none */
+        uint32_t kernel_nth; /* GPU stamps may come: the nth call of kernel_hash's; 0 none */
         uint64_t kernel_hash;
         /* the open group */
         uint32_t group;
         uint64_t group_begin; /* ticks */
-        uint64_t group_head;  /* head when it was opened: its members are records group_head .. head
-                                 - 1 */
+        uint64_t group_head;  /* head when it was opened: the first of its members */
         uint64_t group_bytes;
         struct capo_comm *group_comm; /* of its first member */
         uint32_t group_seq;

@@ -376,8 +376,7 @@ bool capo_rounds_ask(enum capo_wish wish)
         unsigned naps = 0;
         uint32_t had;
 
-        if (capo_locked()) /* a signal's handler that ends the process, in the middle of what the
-                              drain thread may wait for */
+        if (capo_locked()) /* a handler that ends the process, amid what the drain may wait for */
                 return false;
         atomic_store(&wanted, wish);
         begin_thread();

@@ -36,8 +36,7 @@ enum capo_shim_state {
 extern union capo_life {
         struct {
                 _Atomic int state;      /* enum capo_shim_state */
-                _Atomic bool short_way; /* no GPU is looked at, and ticks are the time-stamp
-                                           counter: recorder.h */
+                _Atomic bool short_way; /* no GPU is looked at, ticks are the time-stamp counter */
         };
         char page[CAPO_LIFE_PAGE];
 } capo_life __attribute__((aligned(CAPO_LIFE_PAGE)));
@@ -89,8 +88,7 @@ struct capo_shim_outer {
         uint64_t t_begin; /* ticks */
         uint32_t seq;     /* capo_record.seq of the call, of a group's first member */
         uint16_t comm;    /* capo_record.comm; 0 none */
-        uint8_t call; /* enum capo_call_id; of a group's first member, CAPO_CALL_GROUP while it has
-                         none */
+        uint8_t call;     /* enum capo_call_id; of a group's first member, or CAPO_CALL_GROUP */
 };
 bool capo_shim_current(struct capo_shim_outer *out);
 

@@ -99,8 +99,7 @@ static void at_fork_child_of(int was)
 static void at_fork_child(void)
 {
         if (emptied && atomic_load(&capo_life.state) != CAPO_SHIM_UNSTARTED)
-                return; /* a handler that the job had set before ours has made a call already: that
-                           one has forgotten the parent */
+                return; /* an older handler of the job's made a call, which forgot the parent */
         at_fork_child_of(atomic_load(&lives));
 }
 

@@ -21,11 +21,9 @@ struct capo_comm {
         uint32_t n_ranks;
         void *stream;      /* of the last call; NULL: none, or the default stream ... */
         void *context;     /* ... of this context; NULL not known */
-        uint32_t gpu_wait; /* calls until the next one drawn to be timed on the GPU; 0 not drawn yet
-                            */
+        uint32_t gpu_wait; /* calls until the next one drawn to be timed on the GPU; 0 none yet */
         uint32_t gpu_turn; /* state of the generator of those distances */
-        uint32_t gpu_shapes[64]; /* what it was called with: a hash of call and size, its last bit:
-                                    more than once */
+        uint32_t gpu_shapes[64]; /* hashes of call and size; their last bit: more than once */
         uint64_t gpu_asked_ms;   /* when the last call was made, coarse; 0: none was */
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */

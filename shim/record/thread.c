@@ -76,8 +76,7 @@ int capo_own_thread(void *(*life)(void *))
         capo_signal_mask(SIG_BLOCK, &none, &before);
         pthread_sigmask(SIG_BLOCK, &all, NULL); /* but for those that libc itself needs */
         r = pthread_create(&thread, &attr, run_thread, (void *)life);
-        if (r == EINVAL) { /* thread-local data of the job's libraries, which glibc takes out of the
-                              stack, are larger */
+        if (r == EINVAL) { /* thread-local data of libraries, which is on the stack, is larger */
                 pthread_attr_destroy(&attr);
                 pthread_attr_init(&attr);
                 pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

@@ -15,8 +15,7 @@
 enum {
         FRAMES = 64,
         PLACED = 6,   /* frames that tell places apart, the innermost */
-        PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the
-                         program's own, all */
+        PACKAGED = 6, /* frames of installed packages shown; all of the program's own */
         THREADS = 256,
 };
 

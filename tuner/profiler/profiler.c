@@ -179,8 +179,7 @@ capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **handle,
                 *handle = (char *)parent + 1;
                 return CAPO_NCCL_SUCCESS;
         }
-        if (e->phase && parent) { /* what a channel does first that is not waiting: no more is
-                                     asked, so nothing follows */
+        if (e->phase && parent) { /* a channel's first that is not waiting: no more is asked */
                 if (e->phase->phase && (!parent->moved || e->phase->timer < parent->moved))
                         parent->moved = e->phase->timer;
                 return CAPO_NCCL_SUCCESS;
