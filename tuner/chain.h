@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other tuner: the one NCCL would have used had capo not taken its place. Asked where capo has
- * no opinion. */
+/* The other tuner: NCCL's, had capo not taken its place. Asked where capo has no opinion. */
 #pragma once
 
 #include "tuner/other.h"

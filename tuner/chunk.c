@@ -36,8 +36,7 @@ static uint64_t traffic_per_byte(const struct capo_chunks *c, int func, int prot
 
 static uint64_t round_up(uint64_t x, uint64_t step) { return (x + step - 1) / step * step; }
 
-/* Could @part be the first channel's of a call of @bytes by itself? The fewer channels, the larger
- * that is. */
+/* Could @part be the first channel's of a lone call of @bytes? With fewer channels it is larger. */
 static bool cut_like_this(uint64_t bytes, uint64_t part, uint64_t per_byte)
 {
         uint64_t cell = round_up((TRAFFIC_MIN + per_byte - 1) / per_byte, 16);

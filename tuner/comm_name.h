@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicator names: the profiler plugin gets them (v4 on), the tuner plugin does not; they meet
- * by commHash. */
+/* Communicator names: the profiler (v4 on) gets them, the tuner does not; they meet by commHash. */
 #pragma once
 
 #include "core/base/util.h"

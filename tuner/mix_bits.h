@@ -3,8 +3,7 @@
 
 #include <stdint.h>
 
-/* splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the
- * output. */
+/* splitmix64's finalizer (Steele, Lea, Flood 2014): each bit in reaches each bit out. */
 static inline uint64_t mix_bits(uint64_t x)
 {
         x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

@@ -28,8 +28,7 @@ enum { CAPO_NCCL_INIT = 1, CAPO_NCCL_TUNING = 0x40, CAPO_NCCL_ALL = ~0 };
 typedef void (*capo_nccl_log)(int level, unsigned long flags, const char *file, int line,
                               const char *format, ...);
 
-/* NCCL's numbers: algorithms TREE 0 .. PAT 6, protocols LL 0, LL128 1, SIMPLE 2 (capo's enums minus
- * one). */
+/* NCCL's numbers: algorithms TREE 0 .. PAT 6, protocols LL 0, LL128 1, SIMPLE 2: capo's - 1. */
 
 struct capo_nvl_info { /* ncclNvlDomainInfo_v5_t: nodes as NCCL counts them, ranks on the smallest
                           and largest */

@@ -13,8 +13,7 @@
 /* First member of each of our objects, and how we know another copy of ourselves. */
 extern const char capo_plugin_name[];
 
-/** capo_plugin_is_ours() - has somebody's plugin our name? @name: as it has it; NULL, which NCCL
- * takes, is nobody's. */
+/** capo_plugin_is_ours() - has a plugin our name? @name: as it has it; NULL is nobody's. */
 static inline bool capo_plugin_is_ours(const char *name)
 {
         return name && !strcmp(name, capo_plugin_name);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State that all communicators of a process share: the profile, the launcher's layout, and tables
- * per shape. */
+/* What all communicators share: the profile, the launcher's layout, and tables per shape. */
 #pragma once
 
 #include <pthread.h>

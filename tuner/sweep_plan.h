@@ -82,6 +82,5 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
 struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
                                    const struct capo_sweep_ask *ask);
 
-/** capo_sweep_plan_rules() - text of the RULES frame (core/log/rules.h). Returns its length; cut to
- * @room. */
+/** capo_sweep_plan_rules() - text of the RULES frame (core/log/rules.h), cut to @room; length. */
 size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, size_t room);

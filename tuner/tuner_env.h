@@ -3,6 +3,5 @@
 
 struct capo_env; /* capo/env.h */
 
-/** capo_tuner_env() - the settings, read at the first call and kept for the process's life. Any
- * thread. */
+/** capo_tuner_env() - the settings, read at the first call and kept for good. Any thread. */
 const struct capo_env *capo_tuner_env(void);

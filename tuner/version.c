@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NCCL this is. A plugin does not get it; but the logger it is given is a function of the
- * library that calls it. */
+/* Which NCCL this is. No plugin is told, but its logger is a function of the calling library. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 

@@ -8,8 +8,7 @@
 #include "analysis/job/job.h"
 #include "analysis/job/meet.h"
 
-/* Times t of a process become offset + scale * t: ns on its host's real-time clock, minus
- * job->t_begin_ns. */
+/* Process times t become offset + scale * t: ns on its host's real-time clock - job->t_begin_ns. */
 struct capo_process_clock {
         double offset, scale;
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as people read them. Each function writes to its argument `text` (at least 32 bytes) and
- * returns it. */
+/* Numbers as people read them. Each function returns its argument `text` (at least 32 bytes). */
 #pragma once
 
 #include <stddef.h>
@@ -19,8 +18,7 @@ char *capo_text_count(uint64_t n, char *text);
  * Return: static text, overwritten by the fourth call after this one. */
 const char *capo_text_plural(uint64_t n, const char *one, const char *many);
 
-/** capo_text_time() - ns in the unit that suits: "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h
- * 05 min". */
+/** capo_text_time() - "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h 05 min" of ns. */
 char *capo_text_time(double ns, char *text);
 
 /** capo_text_duration() - ns with three significant digits: "611 ns", "5.52 ms", "43.0 ms"; from

@@ -26,8 +26,7 @@ void capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *vi
 /** capo_hist_merge() - add @from to @h. */
 void capo_hist_merge(struct capo_hist *h, const struct capo_hist *from);
 
-/** capo_hist_quantile() - the ns below which a share @q (0..1) of the values lies, within [min,
- * max]; 0 when empty. */
+/** capo_hist_quantile() - the ns that a share @q (0..1) is below, in [min, max]; 0: no values. */
 double capo_hist_quantile(const struct capo_hist *h, double q);
 
 /** capo_hist_quantile_of() - the same with weights: values that are also in @once (a subset of @h)

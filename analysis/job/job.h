@@ -294,8 +294,7 @@ char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_j
  * dispatches, where it alone has fewer than another; else NULL. */
 bool capo_job_masked(const struct capo_job_comm *comm, const struct capo_job_member **who);
 
-/** capo_job_gpus() - number of GPUs that its processes used; a process whose GPUs are not known
- * counts as one. */
+/** capo_job_gpus() - GPUs that its processes used; 1 for a process whose GPUs are not known. */
 uint32_t capo_job_gpus(const struct capo_job *job);
 
 /** capo_job_ranks_text() - "4 ranks on 2 nodes"; "4 ranks, logs of 2 on 1 node" where the others left
@@ -305,8 +304,7 @@ char *capo_job_ranks_text(const struct capo_job *job, uint32_t nodes, char *text
 /** capo_job_duration_ns() - from the first log's epoch to the last time seen. */
 uint64_t capo_job_duration_ns(const struct capo_job *job);
 
-/** capo_job_row_clock() - the best clock that timed calls of the row: KERNEL, EVENT, HOST, else
- * NONE. */
+/** capo_job_row_clock() - the best clock that timed the row: KERNEL, EVENT, HOST, else NONE. */
 enum capo_clock capo_job_row_clock(const struct capo_job_row *row);
 
 /** capo_job_times_sampled() - the histograms of @clock among @time (CAPO_TIMES of them), for @calls

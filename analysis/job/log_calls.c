@@ -6,8 +6,7 @@
 
 enum { SHARE = 256 };
 
-/* By id, in blocks of SHARE: ids are consecutive, but a damaged id would otherwise cost a full
- * table. */
+/* By id, in blocks of SHARE: ids are consecutive, but a damaged one would cost a full table. */
 struct capo_log_calls {
         struct capo_log_shape *shapes[65536 / SHARE];
 };

@@ -27,8 +27,7 @@ typedef int (*capo_log_call_fn)(const struct capo_record *r, unsigned thread, vo
 int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f,
                         capo_log_call_fn each, void *arg);
 
-/** capo_log_calls_each() - all remaining frames of @log. Return: 0; what @each returned; -EIO, as
- * capo_log_next(). */
+/** capo_log_calls_each() - all remaining frames. Return: 0; what @each did; as capo_log_next(). */
 int capo_log_calls_each(struct capo_log *log, capo_log_call_fn each, void *arg);
 
 typedef int (*capo_log_cell_fn)(const struct capo_log_cell *cell,

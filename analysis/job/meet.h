@@ -20,8 +20,7 @@
 #define CAPO_MEET_ABSENT UINT64_MAX
 #define CAPO_MEET_LONG   32 /* number of calls noted for the silence before them */
 
-/* One rank in one call. All times are ns since the epoch of the rank's log. There are many: no
- * bytes between them. */
+/* One rank in one call, in ns since its log's epoch. There are many: no bytes between them. */
 struct __attribute__((packed, aligned(4))) capo_meet_arrival {
         uint64_t begin;      /* CAPO_MEET_ABSENT: this rank is not in the row */
         uint64_t gpu_ns;     /* 0 not known */
@@ -111,8 +110,7 @@ int64_t capo_meet_add(struct capo_meet *meet, uint32_t rank, const struct capo_r
 /** capo_meet_gap() - a rank was silent for @ns before it made call @seq. */
 void capo_meet_gap(struct capo_meet *meet, uint32_t seq, uint64_t ns);
 
-/** capo_meet_close_gaps() - forget silences shorter than @least ns. Return: how many noted calls
- * are not in the sample. */
+/** capo_meet_close_gaps() - forget silences below @least ns. Return: noted calls out of sample. */
 uint32_t capo_meet_close_gaps(struct capo_meet *meet, uint64_t least);
 
 /** capo_meet_is_long() - is @seq noted? */
@@ -122,8 +120,7 @@ bool capo_meet_is_long(const struct capo_meet *meet, uint32_t seq);
  * ignored. Use it after the last capo_meet_add(): the sample can no longer be halved. */
 int64_t capo_meet_add_long(struct capo_meet *meet, uint32_t rank, const struct capo_record *r);
 
-/** capo_meet_set_gpu() - set the GPU times of a call that was timed as part of @group. Stale
- * handles are ignored. */
+/** capo_meet_set_gpu() - GPU times of a call timed in @group. Stale handles are ignored. */
 void capo_meet_set_gpu(struct capo_meet *meet, int64_t handle, uint32_t seq,
                        const struct capo_record *group);
 

@@ -53,8 +53,7 @@ struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct c
 /** job_reading_end() - the log is read. The job keeps the tables for the next one. */
 void job_reading_end(struct reading *rd);
 
-/** job_reading_comm() - the process's communicator @id is job->comms[@comm], and its rank there
- * @rank. */
+/** job_reading_comm() - the process's @id is job->comms[@comm], in which its rank is @rank. */
 void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t rank);
 
 /** job_read_shapes(), job_read_block(), job_read_wide() - a frame of the type. */

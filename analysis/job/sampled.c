@@ -5,8 +5,7 @@
 #include "analysis/job/spread.h"
 #include "core/base/xalloc.h"
 
-/* Calls that do not stand only for themselves: their number, how many of them were drawn, and the
- * times of those. */
+/* Calls that stand for others too: their number, how many were drawn, and the times of those. */
 struct rest {
         double calls, drawn, sum_ns, sum_sq;
 };

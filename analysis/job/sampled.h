@@ -25,8 +25,7 @@ double capo_sampled_cov(const struct capo_sampled *s);
 /** capo_sampled_weight() - how many calls each drawn call stands for; 1 when none was drawn. */
 double capo_sampled_weight(const struct capo_sampled *s);
 
-/** capo_sampled_quantile() - the ns below which a share @q (0..1) of all calls lies, as
- * capo_hist_quantile(). */
+/** capo_sampled_quantile() - capo_hist_quantile() of all calls. */
 double capo_sampled_quantile(const struct capo_sampled *s, double q);
 
 /** capo_sampled_doubt() - half of the 95 % interval of the total time of all calls, in ns; 0: all

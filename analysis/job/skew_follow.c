@@ -88,8 +88,7 @@ static uint32_t find_waiting(const struct capo_job *job, uint32_t process, uint3
         return most;
 }
 
-/* Over all calls: how late each rank came, by its waiting here, which is the less the later it
- * came. */
+/* Over all calls: how late each rank came, by its waiting here, the less the later it came. */
 static void measure_lateness(struct capo_job_comm *c)
 {
         struct capo_skew_rank *rank = c->skew->ranks;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the calls of a communicator over its ranks: when each rank started them, and how long it
- * waited in them. */
+/* Compares a communicator's calls over its ranks: when each started them, how long it waited. */
 #include <math.h>
 
 #include "core/base/order.h"
@@ -118,8 +117,7 @@ struct numbered {
 
 CAPO_ORDERED(by_number, struct numbered, CAPO_ORDER(a->seq, b->seq));
 
-/* How long the others waited in a call with starts @t, after a call with starts @before (NULL: not
- * known). */
+/* How long the others waited in a call with starts @t, after one with @before (NULL: not known). */
 static double waiting_of(const double *t, const double *before, uint32_t n)
 {
         double last = t[last_of(t, n)], last_before = before ? before[last_of(before, n)] : 0;

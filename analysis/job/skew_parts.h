@@ -68,6 +68,5 @@ struct skew_laid {
 /** skew_quantile() - reorders @v. 0 when n is 0. */
 double skew_quantile(double *v, size_t n, double q);
 
-/** skew_lay_out() - fill l->call and l->start; differences between ranks are capped at the duration
- * of the job. */
+/** skew_lay_out() - fill l->call and l->start; ranks differ by the job's duration at most. */
 void skew_lay_out(struct skew_laid *l);

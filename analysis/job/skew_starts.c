@@ -20,8 +20,7 @@
 
 #define ALIKE_NS 20000.0 /* differences of durations below this accuse nobody worth a question */
 
-/* Start of member @k in row @i, from the source @from; NAN: the member is not in the row, or its
- * start is not known. */
+/* Start of member @k in row @i, from the source @from; NAN: not in the row, or not known. */
 static double start_of(const struct skew_comm *of, uint32_t i, uint32_t k, enum capo_skew_from from)
 {
         const struct capo_job_member *member = &of->c->members[k];

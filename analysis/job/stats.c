@@ -112,8 +112,7 @@ static char *host_from_path(const char *path)
         return job_text_copy(name, n);
 }
 
-/* A killed process that kept every call: the log has calls that its last checkpoint had not
- * counted. */
+/* A killed process that kept every call: its log has calls that no checkpoint counted. */
 static bool cells_are_stale(struct capo_job_process *p)
 {
         const char *trace = capo_job_info(p, CAPO_INFO_TRACE);
@@ -161,8 +160,7 @@ static char *share_text(struct job_scratch *s, char *text, char *likely)
         return *xadd(s->text, s->n_texts) = text;
 }
 
-/* When the log is read: keep texts once that other processes of the job have, such as the one before
- * it (NULL: none). */
+/* When the log is read: share texts with processes such as the one before it (NULL: none). */
 static void share_texts(struct job_scratch *s, struct capo_job_process *p,
                         const struct capo_job_process *before)
 {

@@ -19,8 +19,7 @@ enum { MEET_RANKS = 1 << 16 };
  * only when there are many, and then the sample has them. */
 enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 2048 };
 
-/* A rank takes room in each call, whether it left a log or not: an untrusted file may claim that
- * there are very many. */
+/* A rank takes room in each call, with a log or not: a damaged file may claim very many. */
 static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
 {
         struct capo_job *job = rd->job;
@@ -44,8 +43,7 @@ static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
         return *meet = capo_meet_new((uint32_t)c->n_ranks);
 }
 
-/* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so
- * ask again then. */
+/* What is wanted of calls like this. Limits fall as calls are added: ask again then. */
 static struct wanted wanted_of_call(const struct reading *rd, unsigned call, unsigned flags,
                                     uint16_t comm)
 {

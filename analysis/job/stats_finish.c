@@ -33,8 +33,7 @@ struct clock {
         bool known;
 };
 
-/* The reference clock: this machine's if the job ran here, because live processes may be shown too;
- * else the first. */
+/* The reference clock: this machine's if the job ran here, as live ones may; else the first. */
 static uint32_t first_clock(const struct capo_job *job)
 {
         const struct capo_job_process *here;
@@ -52,8 +51,7 @@ static struct clock *clock_of(const struct capo_job *job, const struct capo_job_
         return &clocks[job->processes[m->process].clock];
 }
 
-/* When the creation of @c returned, by clock. False: not usable, because this creation does not
- * wait for all ranks. */
+/* When the creation of @c returned, by clock. False: no use, as it does not wait for all. */
 static bool set_init_times(const struct capo_job *job, const struct capo_job_comm *c,
                            struct clock *clocks)
 {
@@ -295,8 +293,7 @@ static void lay_out(struct capo_job *job, struct capo_job_comm *c)
         c->layout = xstrdup(capo_layout_print(&layout, text, sizeof text));
 }
 
-/* Names given so far, by hash: the whole names, and for each text before a "#" how many names begin
- * with it. */
+/* Names given so far, by hash: whole ones, and per text before a "#" how many begin so. */
 struct names {
         uint32_t *count, n; /* count: by number in the index */
         struct job_index index;
@@ -334,8 +331,7 @@ static void names_add(struct names *names, const char *name)
 
 enum { PARENT = 200 }; /* longer names of parents are not put into names of children */
 
-/* Names given by the program stay; the others are made from parent and colour. Duplicates get "#2",
- * "#3", ... */
+/* The program's names stay; others are of parent and colour. Duplicates get "#2", "#3", ... */
 static void name_comm(struct capo_job *job, uint32_t i, struct names *names)
 {
         struct capo_job_comm *c = &job->comms[i];
@@ -427,8 +423,7 @@ static void count_ranks(struct capo_job *job)
         }
 }
 
-/* A process with several GPUs is several ranks: take their numbers from the communicator of all
- * ranks. */
+/* A process with several GPUs is several ranks, numbered in the communicator of all. */
 static void number_members(struct capo_job *job)
 {
         const struct capo_job_comm *world =

@@ -49,8 +49,7 @@ void job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint
 void job_add_site(struct capo_job *job, const struct capo_log_site *s,
                   struct capo_log_site_chosen chosen, const char *text);
 
-/* A later CELL or SITE frame replaces the earlier one with its id: the position of the last frame
- * of each id. */
+/* Later CELL and SITE frames replace those with their id: the position of each id's last. */
 struct job_places {
         uint64_t *at; /* by id; 0: none. Owned */
         uint32_t n;

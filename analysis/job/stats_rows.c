@@ -221,8 +221,7 @@ struct cell_place {
 CAPO_ORDERED(by_comm_then_id, struct cell_place,
              a->comm != b->comm ? a->comm - b->comm : a->id - b->id);
 
-/* Sorted by communicator, so that a row's calls of one rank are consecutive (a process may hold
- * several ranks of one). */
+/* By communicator: a row's calls of one rank are consecutive (a process may have several). */
 void job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *at,
                    uint32_t process, const uint32_t *comms)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes payloads of frames. The log may be newer or damaged: no byte beyond the payload's size is
- * read. */
+/* Decodes payloads of frames. The log may be newer or damaged: no byte beyond them is read. */
 #include <math.h>
 
 #include "analysis/log/log_read.h"

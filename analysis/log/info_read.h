@@ -12,8 +12,7 @@ struct capo_info_line {
         bool more; /* append the value to the key's earlier one; else it replaces that one */
 };
 
-/** capo_info_next() - the next line of @f with a key and a value; *@at starts with 0. False: no
- * more. */
+/** capo_info_next() - @f's next line with a key and a value; *@at is 0 at first. False: no more. */
 bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info_line *out);
 
 /** capo_info_is() - is @key the key of the line? */

@@ -222,8 +222,7 @@ static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
                               !memcmp(*other, path, n));
 }
 
-/* Take the logs of @job, and the unreadable ones: their job is unknown, and the page must mention
- * them. */
+/* Take the logs of @job, and the unreadable ones: their job is unknown, the page mentions them. */
 static void take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
 {
         if (!f->below)
@@ -289,8 +288,7 @@ static bool is_packed(const char *path)
         return slash && (size_t)(slash - path) != capo_log_folder_size(path);
 }
 
-/* All logs in [@first, @end) come from one process. Keep the longest one, and every log that is not
- * a prefix of it. */
+/* [@first, @end) are of one process. Keep the longest log, and each that is no prefix of it. */
 static void drop_copies_of(struct capo_log_paths *out, const struct face *face, size_t first,
                            size_t end)
 {

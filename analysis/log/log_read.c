@@ -319,8 +319,7 @@ static void note_damage(struct capo_log *log, uint64_t from, uint64_t to, const 
         h->bytes_lost += to - from;
 }
 
-/* The frame at log->next is bad: find the next good one. GOOD with @out, BEYOND_END if there is
- * none, or FAILED. */
+/* The frame at log->next is bad: find the next good one. GOOD with @out, BEYOND_END or FAILED. */
 static enum verdict find_next_frame(struct capo_log *log, enum verdict why,
                                     struct capo_log_frame *out, int *error)
 {

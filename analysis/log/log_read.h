@@ -74,8 +74,7 @@ const struct capo_log_header *capo_log_header(const struct capo_log *log);
 const struct capo_log_health *capo_log_health(const struct capo_log *log);
 const char *capo_log_path(const struct capo_log *log);
 
-/** capo_log_rewind() - back to the first frame, without opening the file again. Also resets
- * capo_log_health(). */
+/** capo_log_rewind() - to the first frame, without opening the file; resets capo_log_health(). */
 void capo_log_rewind(struct capo_log *log);
 
 /** capo_log_park() - free the memory of the window. The log stays open and can be read on or
@@ -92,8 +91,7 @@ uint64_t capo_log_size(const struct capo_log *log);
 /** capo_log_in_memory() - does its file have no name? */
 bool capo_log_in_memory(const struct capo_log *log);
 
-/** capo_log_begins_with() - does @log begin with all bytes of @other, or equal it? Does not move
- * either one. */
+/** capo_log_begins_with() - does @log begin with, or equal, @other? Moves neither. */
 bool capo_log_begins_with(struct capo_log *log, struct capo_log *other);
 
 /** capo_log_position() - bytes read so far: for a progress line. */
@@ -126,8 +124,7 @@ int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out);
 /** capo_log_shapes() - Return: the number of shapes at *@out. */
 unsigned capo_log_shapes(const struct capo_log_frame *f, const struct capo_log_shape **out);
 
-/** capo_log_wide() - record @i of a WIDE frame, times in ns since the epoch. Return: false when
- * there is none. */
+/** capo_log_wide() - record @i of a WIDE frame, in ns since the epoch. False: there is none. */
 bool capo_log_wide(const struct capo_log_frame *f, unsigned i, struct capo_record *out);
 
 /* A histogram of a CELL; head.n pairs. */
@@ -152,8 +149,7 @@ struct capo_log_columns {
 };
 int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out);
 
-/** capo_log_record() - call @i of a block as a record; @shape describes columns->shape[i]. Times in
- * ns since epoch. */
+/** capo_log_record() - call @i of a block, in ns since the epoch; @shape: its columns->shape[i]. */
 void capo_log_record(const struct capo_log_columns *columns, uint32_t i,
                      const struct capo_log_shape *shape, struct capo_record *out);
 

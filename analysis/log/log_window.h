@@ -38,8 +38,7 @@ int capo_log_window_unpack(struct capo_log_window *w);
 
 void capo_log_window_free(struct capo_log_window *w);
 
-/** capo_log_window_park() - free the memory, and close the descriptor if many are open; the next
- * read restores both. */
+/** capo_log_window_park() - free memory, close the file if many are open, until the next read. */
 void capo_log_window_park(struct capo_log_window *w);
 
 /** capo_log_window_opened() - how often this process has opened a log file; for tests. */

@@ -249,8 +249,7 @@ static int pack_log(const struct packing *p, const struct finished *log, const c
         return r;
 }
 
-/* Create the file under its first name. Return: a descriptor; -EEXIST: another process is packing;
- * -errno. */
+/* Create the file. Return: a descriptor; -EEXIST: another process is packing; -errno. */
 static int make_part(const char *part)
 {
         struct stat st;

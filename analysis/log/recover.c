@@ -341,8 +341,7 @@ static unsigned end_of_dead(const struct capo_segment *seg)
         return seg->header->ended == 1 ? 1 : 2;
 }
 
-/* Write everything in @seg to header.log_path, or to @fd if that is not negative. @clean: for the
- * END frame. */
+/* Write all of @seg to header.log_path, or to @fd if not negative. @clean: for the END frame. */
 static int drain_all(struct capo_segment *seg, unsigned clean, int fd)
 {
         struct capo_drain *drain;

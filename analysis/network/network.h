@@ -17,8 +17,7 @@ struct capo_fabric_link {
         double load;  /* bytes over the mean of the job's used NICs; 0: only one NIC */
 };
 
-/** capo_fabric_link_near() - 1: the NIC is on the NUMA node of one of the rank's GPUs; 0: it is
- * not; -1: not known. */
+/** capo_fabric_link_near() - 1: the NIC is on a NUMA node of the rank's GPUs; 0; -1 not known. */
 static inline int capo_fabric_link_near(const struct capo_fabric_link *l)
 {
         return l->domain->numa < 0 || l->gpu_numa < 0 ? -1 : l->domain->numa == l->gpu_numa;
@@ -66,8 +65,7 @@ const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struc
 
 /* ---- figures derived from the numbers of a FABRIC line (core/log/fabric_frame.h) ---- */
 
-/** capo_fabric_percentile() - quantile @p (0..1) of @h in ns, with an error of at most 1/16; 0 when
- * empty. */
+/** capo_fabric_percentile() - quantile @p (0..1) of @h in ns, to 1/16; 0 when empty. */
 double capo_fabric_percentile(const struct capo_fabric_hist *h, double p);
 
 /** capo_fabric_sent(), capo_fabric_recv() - bytes out (including those the peer fetched) and in.

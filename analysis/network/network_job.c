@@ -121,8 +121,7 @@ static bool same_nic(const struct capo_fabric_link *a, const struct capo_fabric_
                !strcmp(job->processes[a->process].host, job->processes[b->process].host);
 }
 
-/* Count the ranks of a host that use each link's NIC. This link's rank counts only if it used the
- * NIC itself. */
+/* Count a host's ranks on each link's NIC. This link's rank only if it used the NIC itself. */
 static void count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
 {
         _cleanup_free_ struct capo_fabric_link **l =

@@ -142,8 +142,7 @@ void fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
         qsort(f->shares, f->n_shares, sizeof *f->shares, by_bytes);
 }
 
-/* The single calls of a log as spans on the host's clock: on the GPU if they ran there
- * (gpu_spans.h). */
+/* Single calls of a log as spans on the host's clock: on the GPU if there (gpu_spans.h). */
 
 static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t id)
 {

@@ -6,8 +6,7 @@
 
 #include "core/base/util.h"
 
-/** FIRST_OF(), LAST_OF() - the item for which IS holds; NULL: none. ANY_OF(), ALL_OF() - does it
- * hold for one, for all? */
+/** FIRST_OF(), LAST_OF() - the item that IS holds for; NULL. ANY_OF(), ALL_OF() - for one, all? */
 #define FIRST_OF(it, list, n, is)                      \
         ({                                             \
                 __typeof__(&*(list)) it = (list);      \

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists that grow. The one place that decides how; there is no field for the room, the number of
- * items tells it. */
+/* Lists that grow. The one place that decides how: by the number of items, without a field. */
 #pragma once
 
 #include "core/base/util.h"

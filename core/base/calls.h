@@ -35,8 +35,7 @@ static inline bool capo_call_sized_by_rank(unsigned call)
  * CAPO_CALL_NONE when there is none. */
 unsigned capo_call_find(const char *name);
 
-/** capo_algo_name(), capo_proto_name() - NCCL's spelling as in NCCL_ALGO (Ring, LL128); "-" for
- * unknown. */
+/** capo_algo_name(), capo_proto_name() - as in NCCL_ALGO (Ring, LL128); "-" for unknown. */
 const char *capo_algo_name(unsigned algo);
 const char *capo_proto_name(unsigned proto);
 
@@ -60,16 +59,14 @@ bool capo_ran_half(unsigned algo_proto);
  * CAPO_KERNEL_SYMK for one that is not known, and for NULL. */
 unsigned capo_symk_find(const char *name);
 
-/** capo_algo_word(), capo_proto_word() - as options and CSV profiles have it (collnet_direct, ll);
- * "" for unknown. */
+/** capo_algo_word(), capo_proto_word() - as in CSV profiles (collnet_direct, ll); "" unknown. */
 const char *capo_algo_word(unsigned algo);
 const char *capo_proto_word(unsigned proto);
 
 /** capo_word_same() - equal but for case and the separators people put into these words? */
 bool capo_word_same(const char *a, const char *b);
 
-/** capo_algo_find(), capo_proto_find() - any spelling: case, '_' and '-' ignored; the UNKNOWN value
- * when there is none. */
+/** capo_algo_find(), capo_proto_find() - without regard to case, '_' and '-'; UNKNOWN: none. */
 unsigned capo_algo_find(const char *name);
 unsigned capo_proto_find(const char *name);
 
@@ -86,11 +83,9 @@ bool capo_pair_offered(unsigned coll, unsigned algo, unsigned proto);
 /** capo_coll_word() - the key of the collective in a profile: "allreduce", ... @coll < CAPO_COLLS.
  */
 const char *capo_coll_word(unsigned coll);
-/** capo_coll_find() - by any of its words or its call's name, case and '_' ignored; -1 when there
- * is none. */
+/** capo_coll_find() - by its words or its call's name, without regard to case and '_'; -1: none. */
 int capo_coll_find(const char *word);
-/** capo_coll_of_call() - CAPO_CALL_ALLREDUCE, ... to its collective; -1 for calls no tuner is asked
- * about. */
+/** capo_coll_of_call() - the collective of CAPO_CALL_ALLREDUCE, ...; -1: no tuner is asked. */
 int capo_coll_of_call(unsigned call);
 /** capo_coll_call() - the call it is, enum capo_call_id; capo_coll_kind() - and its kind. */
 unsigned capo_coll_call(unsigned coll);

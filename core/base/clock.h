@@ -47,8 +47,7 @@ static inline uint64_t capo_clock_read(void)
 #endif
 }
 
-/** capo_clock_ticks() - now, in ticks. About 8 ns with the counter, 20 to 25 without. Not
- * serialising. */
+/** capo_clock_ticks() - now. About 8 ns with the counter, 20 to 25 without. Not serialising. */
 static inline uint64_t capo_clock_ticks(void)
 {
         return __builtin_expect(capo_clock_counter, 1) ? capo_clock_read() : capo_clock_mono();

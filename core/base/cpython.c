@@ -159,8 +159,7 @@ bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_cod
         return true;
 }
 
-/* The byte of its code that the frame is at; below 0: it is about to begin. False: not in its
- * code. */
+/* The byte of its code that the frame is at; below 0: about to begin. False: not in its code. */
 static bool get_at(const struct capo_py_layout *l, const struct capo_py_frame *f,
                    const struct capo_py_code *code, int *at)
 {

@@ -69,12 +69,10 @@ struct capo_py {
 /** capo_py_layout_of() - of CPython 3.@minor; NULL: it is none of those known. */
 const struct capo_py_layout *capo_py_layout_of(int minor);
 
-/** capo_py_get() - @size bytes at @offset behind @from, which may be 0 or anything. False: they are
- * not there. */
+/** capo_py_get() - @size bytes at @offset behind @from, which may be anything. False: none. */
 bool capo_py_get(const struct capo_py *py, uint64_t from, size_t offset, void *to, size_t size);
 
-/** capo_py_object() - what the pointer at @offset behind @from points to. False: no object of
- * @type. */
+/** capo_py_object() - what the pointer @offset behind @from points to. False: not of @type. */
 bool capo_py_object(const struct capo_py *py, uint64_t from, size_t offset, uint64_t type,
                     uint64_t *object);
 
@@ -118,6 +116,5 @@ struct capo_py_code {
 /** capo_py_code() - the code object at that address. False: there is none. */
 bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_code *out);
 
-/** capo_py_line() - the line of a code object's byte @at, below 0: of its begin; 0: it has none, or
- * it is not known. */
+/** capo_py_line() - the line of a code object's byte @at, below 0: its begin; 0: none known. */
 int capo_py_line(const struct capo_py *py, const struct capo_py_code *code, int at);

@@ -48,8 +48,7 @@ static bool parse_BOOL(const char *text, capo_env_BOOL *out)
 #define EXPECTED_SIZE "a size such as 64K"
 #define EXPECTED_BOOL "0 or 1"
 
-/* The file of site defaults, where capo_env_begin() has read it. Without a lock, which a fork could
- * leave held. */
+/* The file of site defaults, by capo_env_begin(). No lock, which a fork could leave held. */
 static char begun[CAPO_SITE_ROOM], begun_fault[CAPO_SITE_FAULT];
 static bool has_begun;
 

@@ -15,16 +15,14 @@
  */
 int capo_file_read(const char *path, size_t most, char **text, size_t *size);
 
-/** capo_file_read_fd() - the same of what is left of @fd, also of a pipe; where there is more than
- * @most its first bytes. */
+/** capo_file_read_fd() - the same of what is left of @fd, also of a pipe; of more, @most bytes. */
 int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
 
 /** capo_file_open() - to read, without waiting for a pipe's writer or a lease's holder. Return: the
  * descriptor; -ESPIPE: a pipe with a name; -errno. */
 int capo_file_open(const char *path);
 
-/** capo_file_is_fifo() - a pipe with a name, whose opening waits for a writer? Not - nor
- * /dev/fd/N. */
+/** capo_file_is_fifo() - a named pipe, whose opening waits for a writer? Not - nor /dev/fd/N. */
 bool capo_file_is_fifo(const char *path);
 
 /** capo_file_find() - the file that a search path means
@@ -38,8 +36,7 @@ bool capo_file_find(const char *dirs, const char *name, int mode, char *path, si
 /** capo_file_temp_folder() - TMPDIR, when absolute and of at most 40 bytes, otherwise /tmp */
 const char *capo_file_temp_folder(void);
 
-/** capo_file_high() - the same file by a descriptor out of the way of programs that count on low
- * numbers; *@fd is -1. */
+/** capo_file_high() - the same file by a descriptor out of the way of low numbers; *@fd is -1. */
 static inline int capo_file_high(int *fd)
 {
         int low = *fd, high = fcntl(low, F_DUPFD_CLOEXEC, 700);

@@ -62,6 +62,5 @@ static inline double capo_gpu_clocks_sm(const struct capo_gpu_clocks *c)
  * 11". Allocates nothing. */
 char *capo_gpu_clocks_print(const struct capo_gpu_clocks *c, char *text, size_t room);
 
-/** capo_gpu_clocks_read() - that text. Words that are not known are left out. Return: whether it
- * has a sample. */
+/** capo_gpu_clocks_read() - that text, without unknown words. Return: has it a sample? */
 bool capo_gpu_clocks_read(const char *text, struct capo_gpu_clocks *out);

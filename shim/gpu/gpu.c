@@ -123,8 +123,7 @@ static int how_many(struct dl_phdr_info *info, size_t size, void *adds)
         return 1;
 }
 
-/* Has anything been loaded since this was asked last? dlopen() looks into the file system for what
- * is not there. */
+/* Loaded anything since this was last asked? dlopen() looks in the file system for what is not. */
 static unsigned long long loads_seen;
 
 static bool something_new(void)

@@ -17,8 +17,7 @@ struct capo_tls;
 uint64_t capo_override_hash(const ncclUniqueId *id);
 uint64_t capo_override_hash_split(uint64_t parent, int nth, int color);
 
-/** capo_override_settle() - @comm is ready for calls: the tuner has been asked about it if it ever
- * will. */
+/** capo_override_settle() - @comm is ready for calls: the tuner was asked if it ever will be. */
 void capo_override_settle(struct capo_comm *comm);
 
 /** capo_override_unrecorded() - where a call goes that cannot be recorded: this rank must do what

@@ -35,8 +35,7 @@ enum { COLOR_GUEST = -1000003 }; /* as the colours of wrap_nccl.c */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool settings_logged; /* once more than when the recorder began */
 
-/* Communicator creations whose handle is not known yet. One list for all threads: it is short and
- * seldom used. */
+/* Creations whose handle is not known yet. One list for all threads: short and seldom used. */
 static struct {
         struct capo_creation creation;
         const struct capo_tls *thread;

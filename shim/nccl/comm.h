@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: from creation to destruction, their names, and how they are distinguished on every
- * rank. */
+/* Communicators, from creation to destruction: their names, and what tells them apart. */
 #pragma once
 
 #include "shim/nccl/real.h"
@@ -20,8 +19,7 @@ struct capo_creation {
         char name[96];
 };
 
-/** capo_comm_created() - the call returned @result; in an open group the handle may come only at
- * its end (NULL). */
+/** capo_comm_created() - it returned @result; in an open group the handle may come later (NULL). */
 struct capo_comm *capo_comm_created(struct capo_tls *t, const struct capo_creation *creation,
                                     ncclResult_t result);
 
@@ -33,15 +31,13 @@ struct capo_comm *capo_comm_guest(struct capo_tls *t, struct capo_comm *parent, 
 /* The reshards of a communicator are found by its handle, plus one. */
 static inline void *capo_m2n_key(const void *handle) { return handle ? (char *)handle + 1 : NULL; }
 
-/** capo_comm_group_over() - look where the handles of communicators created inside the group have
- * appeared. */
+/** capo_comm_group_over() - look for the handles of communicators created inside the group. */
 void capo_comm_group_over(struct capo_tls *t, ncclResult_t result);
 
 /** capo_comm_destroyed() - after Destroy or Abort: the handle means nothing any more. */
 void capo_comm_destroyed(struct capo_comm *comm, bool aborted);
 
-/** capo_comm_settled() - a non-blocking communicator left ncclInProgress: ask it what it could not
- * say before. */
+/** capo_comm_settled() - one has left ncclInProgress: ask it what it could not say before. */
 void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm);
 
 /** Communicators for which that has not happened: while there are none, nobody needs to look. */
@@ -82,12 +78,10 @@ static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const vo
 bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame,
                       struct capo_nccl **into);
 
-/** capo_lib_within() - capo_lib() for what is never recorded, and may be called inside a recorded
- * call. */
+/** capo_lib_within() - capo_lib() for what is not recorded and may be inside a recorded call. */
 struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *caller);
 
-/* The long way: begin a recorded call on @handle (NULL: none). The caller has asked
- * capo_call_passes(). */
+/* The long way: begin a recorded call on @handle (NULL: none), after capo_call_passes(). */
 static inline struct capo_record *capo_call_begin_rare(struct capo_tls *t, ncclComm_t handle,
                                                        void *stream, int which, unsigned id,
                                                        const struct capo_what *w,

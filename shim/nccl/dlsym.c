@@ -115,8 +115,7 @@ static void *in_global_scope(const char *name)
         return NOWHERE;
 }
 
-/* What must work before everything else: no library call until the name is one of NCCL's or
- * libfabric's. */
+/* Before everything else, without a library call until the name is NCCL's or libfabric's. */
 CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const char *version)
 {
         struct capo_nccl *copy;

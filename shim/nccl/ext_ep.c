@@ -98,8 +98,7 @@ void capo_ep_group_created(struct capo_tls *t, struct capo_record *r, ncclEpGrou
         r->comm = made->id;
 }
 
-/* Recorded as an answer of ncclEpGetAsyncError: once where capo asked (@known 1), once where the
- * program did (2). */
+/* An answer of ncclEpGetAsyncError: once where capo asked (@known 1), once the program (2). */
 static void record_masked(struct capo_tls *t, struct capo_comm *group, uint8_t known, uint32_t site)
 {
         uint64_t now = capo_clock_ticks();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NCCL libraries of this process and how they are found. All dlsym of NCCL names lives in
- * real.c. */
+/* The process's NCCL libraries and how they are found. All dlsym of NCCL names is in real.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -42,12 +41,10 @@ struct capo_nccl *capo_nccl_of(const void *caller);
  */
 struct capo_nccl *capo_nccl_at(const void *symbol, const char *how);
 
-/** capo_nccl_own() - does @address lie in NCCL's own code: in @lib, any other copy known, or a
- * plugin of NCCL's? */
+/** capo_nccl_own() - is @address in NCCL's code: @lib's, any other copy's, or a plugin's? */
 bool capo_nccl_own(const struct capo_nccl *lib, const void *address);
 
-/** capo_nccl_beyond() - is @caller code of NCCL EP or NCCL M2N? What those call in NCCL is theirs,
- * not the program's. */
+/** capo_nccl_beyond() - is @caller NCCL EP or M2N? What they call in NCCL is not the program's. */
 bool capo_nccl_beyond(const void *caller);
 
 /** capo_nccl_file() - is the file @path called as NCCL, AMD's RCCL, or a plugin of theirs is? */

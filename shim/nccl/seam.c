@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seam to the plugins (capo/seam.h): what they ask of the call under way, and what they tell of
- * it. */
+/* The seam to the plugins (capo/seam.h): what they ask of the current call, and tell of it. */
 
 #include "capo/kernels.h"
 #include "capo/env.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why no call of NCCL was seen, or not all of them, in a process that has an NCCL. Asked once, at
- * its end. */
+/* Why not all calls of NCCL, or none, were seen in a process that has it. Asked at its end. */
 #include <dlfcn.h>
 #include <link.h>
 

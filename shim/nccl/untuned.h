@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That NCCL loads the tuner in this library where `capo run` configured it to, and a warning where
- * it did not. */
+/* That NCCL loads this tuner where `capo run` set it up, and a warning where it did not. */
 #pragma once
 
 #include <stdint.h>
@@ -11,8 +10,7 @@
  * shorter. */
 void capo_untuned_prevent(int version);
 
-/** capo_untuned_loaded() - the tuner in this library was asked to open a communicator: it was
- * loaded. Any thread. */
+/** capo_untuned_loaded() - the tuner here was asked to open a communicator. Any thread. */
 void capo_untuned_loaded(void);
 
 /** capo_untuned_check() - a communicator of @n_ranks, of an NCCL of release @version, is ready for

@@ -13,12 +13,10 @@ struct capo_comm *capo_comm_known(const void *handle);
 /** capo_comm_by_hash() - by NCCL's commHash, as a plugin reported it; NULL when none did. */
 struct capo_comm *capo_comm_by_hash(uint64_t comm_hash);
 
-/** capo_comm_numbered() - the communicator whose id is @id; NULL: it is gone, or several have that
- * one. */
+/** capo_comm_numbered() - the communicator with @id; NULL: it is gone, or several have it. */
 struct capo_comm *capo_comm_numbered(uint16_t id);
 
-/** capo_comm_same() - is the communicator numbered @id one of those with this hash? Several ranks
- * of one process are. */
+/** capo_comm_same() - has the communicator @id this hash? Several ranks of a process may. */
 bool capo_comm_same(uint16_t id, uint64_t comm_hash);
 
 /** capo_comm_new() - an entry for the communicator that is as @what says, in no chain yet; NULL
@@ -30,8 +28,7 @@ struct capo_comm *capo_comm_new(const struct capo_comm *what);
  */
 void capo_comm_enter(struct capo_comm *comm);
 
-/** capo_comm_name_hash() - find @comm by @hash, too, unless it has a hash or has left. Under any
- * lock. */
+/** capo_comm_name_hash() - find @comm by @hash too, if it has none and lives. Under any lock. */
 void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash);
 
 /** capo_comm_leave() - @comm is no more; capo_comm_new() may return it some time later. Under the

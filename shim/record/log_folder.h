@@ -15,8 +15,7 @@ int capo_folder_make(void);
 /** capo_is_lasting() - @error (negative) is one that time does not mend. */
 bool capo_is_lasting(int error);
 
-/** capo_rest_goes() - where what is not in the log at the end of the process can be found, or that
- * it cannot. */
+/** capo_rest_goes() - where what the log lacks at the process's end is found, or that it is not. */
 const char *capo_rest_goes(void);
 
 /* In the child after fork(). */

@@ -26,7 +26,6 @@ static inline bool capo_nap(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 /** capo_wake_drain() - the drain thread's sleep ends; any thread. */
 void capo_wake_drain(void);
 
-/** capo_nap_or_wake() - the drain thread sleeps @ns, unless it is woken. Return: how much longer
- * than @ns that took. */
+/** capo_nap_or_wake() - the drain thread sleeps @ns, unless woken. Return: how much longer. */
 uint64_t capo_nap_or_wake(uint64_t ns);
 void capo_wake_fork(void);

@@ -29,8 +29,7 @@ typedef int ncclRedOp_t; /* 0 .. 4 built in; from 5 on made by ncclRedOpCreatePr
 typedef int ncclScalarResidence_t;
 typedef int ncclCommMemStat_t; /* 2.29.7 */
 
-/* 128 bytes, passed by value: in memory on x86-64, by reference to a copy on aarch64; the compiler
- * knows. */
+/* 128 bytes by value: in memory on x86-64, by reference on aarch64, as the compiler knows. */
 typedef struct {
         char internal[128];
 } ncclUniqueId;

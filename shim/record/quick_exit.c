@@ -46,8 +46,7 @@ static bool is_run_command(void)
         return run && atoi(run) == getpid();
 }
 
-/* Page faults of all children that were waited for: capo run had some before it became this
- * command. */
+/* Page faults of waited-for children: capo run had some before it became this command. */
 static long child_faults(void)
 {
         struct rusage used = {0};

@@ -36,8 +36,7 @@ static uint8_t group_with(uint8_t of, uint8_t call)
         return of == call ? of : sends ? CAPO_CALL_GROUP : 0;
 }
 
-/* A group's members lie in the ring until NCCL has said what ran; their tags are of no use
- * afterwards. */
+/* A group's members lie in the ring until NCCL has said what ran; then their tags are of no use. */
 static void forget_tags(struct capo_tls *t)
 {
         for (uint64_t i = t->group_head; t->group_tagged && i < t->head; i++)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INFO: whose log this is. The keys: include/capo/log_keys.def. Launchers tell the rank each in its
- * own words. */
+/* INFO: whose log this is, by include/capo/log_keys.def. Each launcher tells the rank its way. */
 #include <fcntl.h>
 
 #include "capo/env.h"

@@ -212,8 +212,7 @@ static inline uint32_t capo_fold(const void *stream)
         return (uint32_t)(v ^ v >> 32);
 }
 
-/* Bytes of one element; the wrapper's type is usually not a constant, so a table. Unknown types
- * count as bytes. */
+/* Bytes of an element; a table, as the type is no constant. Unknown types count as bytes. */
 static inline uint64_t capo_bytes(const struct capo_what *w, uint32_t n_ranks)
 {
         static const uint8_t shift[16] = {0, 0, 2, 2, 3, 3, 1, 2, 3, 1, 0, 0};
@@ -237,8 +236,7 @@ static inline uint64_t capo_asked_hash(const struct capo_call_asked *asked)
         return hash;
 }
 
-/* The call site of the wrapper this is inlined in: return address and how deep the stack is, C's
- * and Python's. */
+/* The wrapper's call site: return address and how deep the stack is, C's and Python's. */
 static inline uint32_t capo_site_here(struct capo_tls *t, const void *caller, const void *frame)
 {
         struct capo_site_entry *e;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring that a thread records its calls into: where it comes from, whether it has
- * room, and its end. */
+/* A thread's ring for its calls: where it comes from, whether it has room, and its end. */
 
 #include "capo/call_ids.h"
 #include "core/base/write_signals.h"

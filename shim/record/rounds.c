@@ -65,8 +65,7 @@ static void note_stop(uint64_t ns)
         capo_shim_info(key, "%llu %llu", (unsigned long long)(now_ns - ns), (unsigned long long)ns);
 }
 
-/* The log, as soon as the clock has a rate; @now: whenever the last try was. Caller holds
- * drain_lock. */
+/* The log, once the clock has a rate; @now: whenever the last try was. Under drain_lock. */
 static void make_log(bool now)
 {
         if (log_file.made || log_file.never || (!now && capo_clock_mono() < log_file.next_ns))
@@ -122,8 +121,7 @@ static int write_checkpoint(void)
 
 static bool is_full(int error) { return error == -ENOSPC || error == -EDQUOT || error == -EFBIG; }
 
-/* The file's end. What fails for another reason than a lack of room is tried again for half a
- * second. */
+/* The file's end. A failure but a lack of room is tried again for half a second. */
 static int finish_log(void)
 {
         uint64_t wait_ns = 0;

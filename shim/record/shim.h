@@ -16,8 +16,7 @@
 
 struct capo_env; /* capo/env.h */
 
-/* Where the recorder of this process stands. Written once per process life (and by the fork
- * handler). */
+/* Where this process's recorder stands. Written once per process life (and on a fork). */
 enum capo_shim_state {
         CAPO_SHIM_UNSTARTED = 0, /* no wrapped call yet */
         CAPO_SHIM_OFF, /* CAPO_OFF, no CAPO_DIR, or no memory: every call passes straight through */

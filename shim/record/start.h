@@ -4,8 +4,7 @@
 
 #include "shim/record/state.h"
 
-/** capo_own_thread() - a detached thread that calls @life, with what is its own (thread.c). Return:
- * 0; -errno. */
+/** capo_own_thread() - a detached thread that calls @life (thread.c). Return: 0; -errno. */
 int capo_own_thread(void *(*life)(void *));
 
 /** capo_rounds_begin(), _fork(), _forked() - the drain thread's state (rounds.c). The first when
@@ -29,8 +28,7 @@ bool capo_rounds_ask(enum capo_wish wish);
  * (quick_exit.c). */
 void capo_report_reached(void);
 
-/** capo_info_write() - the INFO lines about this process (record_info.c); on the drain thread,
- * once. */
+/** capo_info_write() - this process's INFO lines (record_info.c); on the drain thread, once. */
 void capo_info_write(void);
 
 /** capo_info_environment() - those that the environment has, where it has changed since; on a
@@ -41,8 +39,7 @@ void capo_info_fork(void);
 /** capo_shim_text_early() - capo_shim_text(), also while the recorder begins */
 void capo_shim_text_early(unsigned type, const char *text, size_t size);
 
-/** capo_launcher_rank() - the rank that capo_info_environment() found; -1: no launcher reported
- * one. */
+/** capo_launcher_rank() - that capo_info_environment() found; -1: no launcher told one. */
 long capo_launcher_rank(void);
 
 /** capo_hang_begin(), capo_hang_check() - what is done about a hang (hang_record.c)
@@ -92,8 +89,7 @@ extern const struct capo_machine_part {
         void (*fork)(void);
 } capo_machine_part;
 
-/** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all:
- * of all of them. */
+/** capo_kernel_poll() - on the drain thread: let go of records without GPU stamps; @all: of all. */
 void capo_kernel_poll(bool all);
 
 /** capo_nccl_tell() - INFO lines about copies of NCCL that are not logged yet; on the drain thread.

@@ -8,8 +8,7 @@
 #include "shim/record/nccl_abi.h"
 #include "shim/record/shim.h"
 
-/* A communicator, as the recorder knows it. Never freed, but used again when it has been dead for a
- * while: comms.h. */
+/* A communicator. Never freed, but used again when it has been dead for a while: comms.h. */
 struct capo_comm {
         void *handle; /* the ncclComm_t; NULL once destroyed (handles are used again by NCCL) */
         struct capo_nccl *lib;

@@ -37,8 +37,7 @@ static void be_prompt(void)
         syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-/* A thread of the job that has a real-time policy may start ours, which is not to stand before
- * anybody. */
+/* A thread of the job with a real-time policy may start ours, which must stand behind all. */
 static void be_modest(void)
 {
         struct sched_param none = {0};

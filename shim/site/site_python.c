@@ -276,8 +276,7 @@ unsigned capo_python_main_text(char *text, unsigned room)
         return n;
 }
 
-/* The value of @variable, the frame at @address being in its function. False: it has none that is a
- * text. */
+/* The value of @variable in the frame at @address of its function. False: no text. */
 static bool read_local(uint64_t address, uint64_t code, const char *variable, char *text)
 {
         const struct capo_py *py = &capo_py.it;

@@ -144,8 +144,7 @@ static bool is_kernel(const void *handle)
         return ((uintptr_t)handle - (uintptr_t)slots) % sizeof(struct slot) == 1;
 }
 
-/* A slot whose stamps never all came (NCCL drops some under load) is taken again after a million
- * collectives. */
+/* A slot without all stamps (NCCL drops some under load) is reused a million collectives on. */
 static struct slot *slot_take(const struct capo_seam_ran *ran, uint32_t nth)
 {
         uint32_t now = serial++;

@@ -55,8 +55,7 @@ static inline capo_nccl_result capo_their_init_v5(const void *plugin,
  * so on); CAPO_CALL_NONE for a name that we do not know. */
 uint8_t capo_event_call(const char *s);
 
-/** capo_event_algo_proto() - the same of an algorithm and a protocol: enum capo_algo << 4 | enum
- * capo_proto. */
+/** capo_event_algo_proto() - enum capo_algo << 4 | enum capo_proto of it. */
 uint8_t capo_event_algo_proto(const char *algo, const char *proto);
 
 /* What a Coll event @d of v2 or later says; @hash, @most: its communicator and channels, which
