@@ -10,6 +10,7 @@
 #include "cli/diff_files.h"
 #include "cli/diff_machine.h"
 #include "cli/diff_steps.h"
+#include "core/base/among.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
 #include "analysis/report/job_diff.h"
@@ -84,17 +85,11 @@ static const char *seconds_text(const struct capo_diff_row *r, char text[32])
 static char *size_text(const struct capo_diff *d, size_t n, const struct capo_diff_row *r,
                        char *text, size_t room)
 {
-
         capo_size_print(r->bytes, text, room);
-        for (size_t i = 0; i < n; i++) {
-                const struct capo_diff_row *o = &d->rows[i];
-
-                if (o->bytes != r->bytes && o->call == r->call &&
-                    !strcmp(TEXT_SIZE(o->bytes), text)) {
-                        capo_append(capo_text_count(r->bytes, text), room, " B");
-                        break;
-                }
-        }
+        if (ANY_OF(o, d->rows, n,
+                   o->bytes != r->bytes && o->call == r->call &&
+                           !strcmp(TEXT_SIZE(o->bytes), text)))
+                capo_append(capo_text_count(r->bytes, text), room, " B");
         return text;
 }
 

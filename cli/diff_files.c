@@ -12,6 +12,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/diff_files.h"
 #include "analysis/log/pack.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"
 #include "core/base/nccl_release.h"
@@ -193,11 +194,7 @@ static void compare_label(const struct capo_samples *before, const struct capo_s
 /* What was forced in all samples of a file; -1: not the same in all. */
 static int only_label(const struct capo_samples *set)
 {
-        for (size_t i = 1; i < set->n; i++) {
-                if (set->v[i].want != set->v[0].want)
-                        return -1;
-        }
-        return set->n ? set->v[0].want : -1;
+        return set->n && ALL_OF(s, set->v, set->n, s->want == set->v->want) ? set->v->want : -1;
 }
 
 /* Return: as only_label(). */

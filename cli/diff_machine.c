@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/causes/machine_series.h"
 #include "cli/diff_machine.h"
+#include "core/base/among.h"
 
 /* Fewer events are no finding, nor are fewer than so many times as before. */
 enum { FEW_EVENTS = 10, OFTEN = 3 };
@@ -31,17 +32,6 @@ static bool is_of_node(enum capo_machine_scope scope)
                scope == CAPO_MACHINE_NIC;
 }
 
-static bool is_told(const struct diff_machine *m, enum capo_machine_id id, const char *node,
-                    const char *object)
-{
-        bool told = false;
-
-        for (unsigned i = 0; i < m->n; i++)
-                told |= m->row[i].id == id && !strcmp(m->row[i].node, node) &&
-                        !strcmp(m->row[i].object, object);
-        return told;
-}
-
 static void compare_objects(const struct capo_machine_object *a,
                             const struct capo_machine_object *b, int32_t rank, const char *node,
                             struct diff_machine *out)
@@ -53,7 +43,10 @@ static void compare_objects(const struct capo_machine_object *a,
 
                 if (r->scope != b->scope || !get_value(a, compared[i], &before) ||
                     !get_value(b, compared[i], &after) ||
-                    (is_of_node(r->scope) && is_told(out, compared[i], node, b->name)) ||
+                    (is_of_node(r->scope) &&
+                     ANY_OF(told, out->row, out->n,
+                            told->id == compared[i] && !strcmp(told->node, node) &&
+                                    !strcmp(told->object, b->name))) ||
                     (r->kind == CAPO_MACHINE_GAUGE ? (double)after >= LOWER * (double)before
                                                    : after < FEW_EVENTS || after / OFTEN < before))
                         continue;

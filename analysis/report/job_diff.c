@@ -32,85 +32,78 @@ static double side_quantile(const struct side *s, int clock, double q)
         return capo_sampled_quantile(&sampled, q);
 }
 
-/* Merge the rows of one run by key, and sort them. */
-static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n)
+struct row_of {
+        const char *comm;
+        const struct capo_job_row *row;
+        size_t run;
+};
+
+CAPO_ORDERED(by_run, struct row_of, strcmp(a->comm, b->comm),
+             CAPO_ORDER(a->row->call, b->row->call), CAPO_ORDER(a->row->bytes, b->row->bytes),
+             CAPO_ORDER(a->run, b->run));
+CAPO_ORDERED(by_row, struct row_of, by_run(a, b), CAPO_ORDER(a->row, b->row));
+
+/* The first @n rows that are of one key and run. */
+static struct side merge_rows(const struct row_of *rows, size_t most, size_t *n)
 {
-        struct side *v = xcalloc(job->n_rows + 1, sizeof *v);
-        size_t used = 0;
+        struct side s = {.comm = rows->comm, .bytes = rows->row->bytes, .call = rows->row->call};
 
-        for (uint32_t i = 0; i < job->n_rows; i++) {
-                const struct capo_job_row *r = &job->rows[i];
-                struct side key = {.comm = r->comm == CAPO_NO_COMM ? "" : job->comms[r->comm].name,
-                                   .bytes = r->bytes,
-                                   .call = r->call};
-                size_t k;
+        for (*n = 0; *n < most && !by_run(rows, &rows[*n]); ++*n) {
+                const struct capo_job_row *r = rows[*n].row;
 
-                if (capo_call_kind(r->call) == CAPO_KIND_OTHER || (r->flags & CAPO_RECORD_MEMBER))
-                        continue;
-                for (k = used; k > 0 && compare_sides(&v[k - 1], &key); k--)
-                        ; /* rows are sorted by communicator, call, bytes: it is mostly the last */
-                if (k == 0) {
-                        v[used] = key;
-                        k = ++used;
-                }
-                v[k - 1].count += r->count;
-                v[k - 1].calls += r->calls;
-                if (r->count > v[k - 1].most) {
-                        v[k - 1].most = r->count;
-                        v[k - 1].algo_proto = r->algo_proto;
-                        v[k - 1].rule = r->rule;
+                s.count += r->count;
+                s.calls += r->calls;
+                if (r->count > s.most) {
+                        s.most = r->count;
+                        s.algo_proto = r->algo_proto;
+                        s.rule = r->rule;
                 }
                 for (int c = 0; c < CAPO_TIMES; c++) {
                         if (r->time[c].count)
-                                capo_hist_merge(&v[k - 1].time[c], &r->time[c]);
+                                capo_hist_merge(&s.time[c], &r->time[c]);
                 }
         }
-        for (size_t i = 0; i < used; i++) {
-                for (int c = 0; c < CAPO_CLOCKS; c++)
-                        v[i].run[run][c] = side_quantile(&v[i], c, 0.5) / 1e3;
-        }
-        qsort(v, used, sizeof *v, compare_sides);
-        *n = used;
-        return v;
+        for (int c = 0; c < CAPO_CLOCKS; c++)
+                s.run[rows->run][c] = side_quantile(&s, c, 0.5) / 1e3;
+        return s;
 }
 
-/* All runs of one side. A key that some run lacks has a 0 there. */
+/* All runs of one side, by key. A key that some run lacks has a 0 there. */
 static struct side *gather_side(struct capo_job *const *jobs, size_t n_jobs, size_t *n)
 {
-        struct side *all = NULL;
-        size_t used = 0;
+        _cleanup_free_ struct row_of *rows = NULL;
+        size_t n_rows = 0, taken;
+        struct side *all;
 
         for (size_t j = 0; j < n_jobs; j++) {
-                size_t m = 0;
-                struct side *one = gather_run(jobs[j], j, &m), *both;
-                size_t i = 0, k = 0, w = 0;
+                for (uint32_t i = 0; i < jobs[j]->n_rows; i++) {
+                        const struct capo_job_row *r = &jobs[j]->rows[i];
 
-                both = xcalloc(used + m + 1, sizeof *both);
-                while (i < used || k < m) {
-                        int c = i == used ? 1 : k == m ? -1 : compare_sides(&all[i], &one[k]);
-
-                        if (c != 0) {
-                                both[w++] = c < 0 ? all[i++] : one[k++];
-                                continue;
-                        }
-                        both[w] = all[i++];
-                        both[w].count += one[k].count;
-                        both[w].calls += one[k].calls;
-                        for (int t = 0; t < CAPO_TIMES; t++) {
-                                if (t < CAPO_CLOCKS)
-                                        both[w].run[j][t] = one[k].run[j][t];
-                                capo_hist_merge(&both[w].time[t], &one[k].time[t]);
-                                capo_hist_finish(&one[k].time[t]);
-                        }
-                        k++;
-                        w++;
+                        if (capo_call_kind(r->call) != CAPO_KIND_OTHER &&
+                            !(r->flags & CAPO_RECORD_MEMBER))
+                                *xadd(rows, n_rows) = (struct row_of){
+                                        r->comm == CAPO_NO_COMM ? "" : jobs[j]->comms[r->comm].name,
+                                        r, j};
                 }
-                free(all);
-                free(one);
-                all = both;
-                used = w;
         }
-        *n = used;
+        CAPO_SORT(rows, n_rows, by_row);
+        all = xcalloc(n_rows + 1, sizeof *all);
+        for (size_t i = 0; i < n_rows; i += taken) {
+                struct side one = merge_rows(rows + i, n_rows - i, &taken), *to = &all[*n];
+
+                if (!*n || compare_sides(to - 1, &one)) {
+                        all[(*n)++] = one;
+                        continue;
+                }
+                to[-1].count += one.count;
+                to[-1].calls += one.calls;
+                for (int t = 0; t < CAPO_TIMES; t++) {
+                        if (t < CAPO_CLOCKS)
+                                to[-1].run[rows[i].run][t] = one.run[rows[i].run][t];
+                        capo_hist_merge(&to[-1].time[t], &one.time[t]);
+                        capo_hist_finish(&one.time[t]);
+                }
+        }
         return all;
 }
 

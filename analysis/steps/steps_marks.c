@@ -4,6 +4,7 @@
  * that is the usual repeat. Short marks find layers. Longer ones find steps, because they can tell
  * the last layer from the others. */
 #include "analysis/steps/steps_parts.h"
+#include "core/base/among.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 
@@ -96,19 +97,15 @@ static struct step_mark judge_mark(const struct step_tokens *t, const struct row
 static void keep_mark(struct step_marks *marks, const struct step_mark *m, const struct rows *s,
                       const uint32_t *place)
 {
-        struct step_mark *to = NULL;
+        struct step_mark *to;
         uint32_t *at;
 
-        for (uint32_t i = 0; i < marks->n && !to; i++)
-                to = marks->mark[i].period == m->period ? &marks->mark[i] : NULL;
+        to = FIRST_OF(k, marks->mark, marks->n, k->period == m->period);
         if (to && to->repeats >= m->repeats)
                 return;
-        for (uint32_t i = 0; i < marks->n && !to && marks->n == STEP_FINALISTS; i++) {
-                struct step_mark *k = &marks->mark[i];
-
-                if ((uint64_t)k->repeats * k->period < (uint64_t)m->repeats * m->period)
-                        to = k;
-        }
+        if (!to && marks->n == STEP_FINALISTS)
+                to = FIRST_OF(k, marks->mark, marks->n,
+                              (uint64_t)k->repeats * k->period < (uint64_t)m->repeats * m->period);
         if (!to && marks->n == STEP_FINALISTS)
                 return;
         at = xmalloc(m->n * sizeof *at);

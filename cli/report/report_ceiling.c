@@ -229,13 +229,10 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
         if (e < 0)
                 return e;
         r->ceiling = xcalloc(r->job->n_comms + 1, sizeof *r->ceiling);
-        if (where.topo)
-                snprintf(r->allocation.machine, sizeof r->allocation.machine, "--topo %s%s%s",
-                         where.topo, where.platform ? " --platform " : "",
-                         where.platform ? where.platform : "");
-        else if (where.platform)
-                snprintf(r->allocation.machine, sizeof r->allocation.machine, "--platform %s",
-                         where.platform);
+        snprintf(r->allocation.machine, sizeof r->allocation.machine, "%s%s%s%s%s",
+                 where.topo ? "--topo " : "", where.topo ?: "",
+                 where.topo && where.platform ? " " : "", where.platform ? "--platform " : "",
+                 where.platform ?: "");
         snprintf(r->topology, sizeof r->topology, "%s", capo_base_name(t->name));
         if (t->brick_gbs > 0)
                 snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)",

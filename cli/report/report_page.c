@@ -293,6 +293,7 @@ static void add_creation(const struct capo_page *r, struct cli_page *page)
 static void add_facts(const struct capo_page *r, struct cli_page *page)
 {
         const struct capo_job *job = r->job;
+        char room[CLI_ROOM];
         double per_rank = job->n_processes ? (double)job->calls / job->n_processes : 0;
         double share =
                 capo_job_duration_ns(job)
@@ -304,10 +305,7 @@ static void add_facts(const struct capo_page *r, struct cli_page *page)
         cli_page_fact(page, NULL, " ");
         cli_page_fact(page, "collectives", "%s",
                       !r->collectives && is_cut(job) ? "not known" : TEXT_COUNT(r->collectives));
-        if (r->bytes)
-                cli_page_fact(page, "data", "%s B", TEXT_COUNT(r->moved_bytes));
-        else
-                cli_page_fact(page, "data", "%s", TEXT_SIZE(r->moved_bytes));
+        cli_page_fact(page, "data", "%s", cli_bytes_text((int64_t)r->moved_bytes, room));
         cli_page_fact(page, "dropped", "%s", TEXT_COUNT(job->dropped));
         if (job->cost_ns > 0 && share >= 0)
                 cli_page_fact(page, "recording cost", "%s",
