@@ -21,16 +21,6 @@ static bool moves_data(const struct capo_job_row *row)
         return capo_call_kind(row->call) != CAPO_KIND_OTHER;
 }
 
-/* Do all groups tell what their members are? Then members need no rows of their own, which would
- * have no times. */
-static bool groups_are_known(const struct capo_page *r)
-{
-        return !r->only_call &&
-               !ANY_OF(row, r->job->rows, r->job->n_rows,
-                       row->call == CAPO_CALL_GROUP && row->flags & CAPO_RECORD_GROUP &&
-                               !capo_page_group_of(row));
-}
-
 enum { MANY_SIZES = 16, NEAR = 256, MANY_COMMS = 8 };
 
 /* Communicators with the same role for other ranks are equal: they have one size and one given name,
@@ -283,7 +273,12 @@ static uint32_t find_places(const struct capo_page *r, const uint32_t *class_of,
 static void choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
                         bool ranges, struct capo_page_rows *rows)
 {
-        bool members = rows != &r->rows || r->exact || !groups_are_known(r);
+        /* if all groups tell what their members are, these need no rows of their own, which would
+         * have no times */
+        bool members = rows != &r->rows || r->exact || r->only_call ||
+                       ANY_OF(row, r->job->rows, r->job->n_rows,
+                              row->call == CAPO_CALL_GROUP && row->flags & CAPO_RECORD_GROUP &&
+                                      !capo_page_group_of(row));
         uint32_t n = find_places(r, class_of, true, members, places), end;
 
         rows->row = xcalloc(r->job->n_rows + 1, sizeof *rows->row);

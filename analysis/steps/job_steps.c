@@ -6,6 +6,7 @@
 #include "analysis/job/stops.h"
 #include "analysis/steps/job_steps.h"
 #include "analysis/job/gpu_spans.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -82,16 +83,6 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 CAPO_ORDERED(by_time, struct capo_step_call, CAPO_ORDER(a->t_ns, b->t_ns),
              CAPO_ORDER(a->seq, b->seq));
 
-static void sort_calls(struct step_log *l)
-{
-        uint32_t i = 1;
-
-        while (i < l->n && by_time(&l->call[i - 1], &l->call[i]) <= 0)
-                i++;
-        if (i < l->n)
-                qsort(l->call, l->n, sizeof *l->call, by_time);
-}
-
 /* The last @most calls of a process. @most: a power of two. @spans: also when
  * they were on the GPU. A log that can no longer be read has no calls. */
 static void read_step_log(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
@@ -109,7 +100,8 @@ static void read_step_log(const struct capo_job *job, uint32_t process, uint32_t
         capo_log_park(log);
         out->n = rd.n < most ? (uint32_t)rd.n : most;
         out->n_spans = rd.n_spans < most ? (uint32_t)rd.n_spans : most;
-        sort_calls(out);
+        if (FIRST_OF(c, out->call, out->n, c > out->call && by_time(c - 1, c) > 0))
+                qsort(out->call, out->n, sizeof *out->call, by_time);
         if (rd.measured) /* without any, spans say nothing */
                 capo_gpu_spans(out->span, out->n_spans);
         else

@@ -69,15 +69,6 @@ static uint32_t number_of(struct numbers *t, uint64_t hash)
         return t->number[at];
 }
 
-/* May @merge ignore the sizes of this kind? */
-static bool may_merge(const struct capo_step_call *c, unsigned merge)
-{
-        enum capo_call_kind kind = capo_call_kind(c->call);
-
-        return merge == 2 || (merge == 1 && (kind == CAPO_KIND_P2P || kind == CAPO_KIND_ALLTOALL ||
-                                             kind == CAPO_KIND_EXCHANGE));
-}
-
 /* Find the calls whose size is ignored: those of a kind with many sizes. @any: by call; 0 or 1. */
 static void find_many(const struct capo_step_call *calls, uint32_t n, unsigned merge, uint8_t *any)
 {
@@ -93,8 +84,13 @@ static void find_many(const struct capo_step_call *calls, uint32_t n, unsigned m
                 number_of(&sizes, hash_call(&calls[i], true));
                 seen[of[i]] += sizes.n > before;
         }
-        for (uint32_t i = 0; i < n; i++)
-                any[i] = seen[of[i]] > MANY_SIZES && may_merge(&calls[i], merge);
+        for (uint32_t i = 0; i < n; i++) {
+                enum capo_call_kind kind = capo_call_kind(calls[i].call);
+
+                any[i] = seen[of[i]] > MANY_SIZES &&
+                         (merge == 2 || kind == CAPO_KIND_P2P || kind == CAPO_KIND_ALLTOALL ||
+                          kind == CAPO_KIND_EXCHANGE);
+        }
         numbers_free(&kinds);
         numbers_free(&sizes);
 }

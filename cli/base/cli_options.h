@@ -12,8 +12,7 @@
  *              {"output", CLI_FILE(struct job, out, "FILE"), "write there", .letter = 'o'},
  *              {0}};
  *
- * --name=VALUE and --name VALUE are the same. A name may be shortened to an unambiguous prefix. The
- * last of several wins. -- ends the options. */
+ * --name=VALUE and --name VALUE are the same. The last of several wins. -- ends the options. */
 #pragma once
 
 #include "core/base/util.h"

@@ -11,6 +11,7 @@
 #include "cli/base/cli_progress.h"
 #include "cli/hang/cmd_hang.h"
 #include "cli/report/cmd_report.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
@@ -111,19 +112,6 @@ static int make_page(struct capo_page *r, const struct report_options *o, const 
         return 0;
 }
 
-/* The page of a job that is stuck says so first. */
-static void add_verdict(struct capo_page *r, char **words, int n,
-                        const struct capo_log_paths *paths)
-{
-        _cleanup_free_ char *verdict = NULL;
-        bool lives = false;
-
-        for (size_t i = 0; i < paths->n; i++)
-                lives |= paths->log[i] && capo_log_in_memory(paths->log[i]);
-        if (lives && (verdict = hang_of_running(n, words)))
-                PROBLEM(r, HANGS, verdict);
-}
-
 /* Several operands may be the nodes of one job. Several jobs cannot be on one page. */
 static int refuse_several_jobs(struct capo_log_paths *paths)
 {
@@ -162,6 +150,7 @@ static int report_run(void *options, int n, char **words)
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         struct report_options *o = options;
         _cleanup_(capo_page_finish) struct capo_page r = o->page;
+        _cleanup_free_ char *verdict = NULL;
         int e = 0;
 
         if (r.bytes)
@@ -185,7 +174,10 @@ static int report_run(void *options, int n, char **words)
         e = capo_live_logs_take(&paths);
         if (e < 0)
                 capo_warn("the memory of living processes cannot be read: %s", strerror(-e));
-        add_verdict(&r, words, n, &paths);
+        /* the page of a job that is stuck says so first */
+        if (ANY_OF(log, paths.log, paths.n, *log && capo_log_in_memory(*log)) &&
+            (verdict = hang_of_running(n, words)))
+                PROBLEM(&r, HANGS, verdict);
         if (make_page(&r, o, words[0], &paths) < 0)
                 return CAPO_EXIT_FAIL;
         formats[o->format].write(&r, stdout);

@@ -129,23 +129,12 @@ static struct what_if judge_what_if(const struct capo_page *r)
         return w;
 }
 
-static void add_what_if(const struct capo_page *r, struct cli_section *s)
-{
-        struct what_if w = judge_what_if(r);
-
-        if (w.rank >= 0)
-                cli_section_cell(s,
-                                 "without the delay of rank %d a step takes %s instead of %s, mean "
-                                 "(%.0f %%, %.0f-%.0f)",
-                                 w.rank, TEXT_DURATION(w.after_ns), TEXT_DURATION(w.before_ns),
-                                 100 * w.share, floor(100 * w.is.low), ceil(100 * w.is.high));
-}
-
 void report_steps(const struct capo_page *r, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
         const struct capo_job_steps *j = &r->steps;
         struct cli_section *s = cli_page_section(page, "STEPS", columns, N_ELEMENTS(columns));
+        const struct what_if w = judge_what_if(r);
         uint32_t shown = r->all ? j->n_slow : j->n_slow < 2 ? j->n_slow : 2;
 
         s->how = "The pattern of calls that repeats on a rank, found without the framework. Times "
@@ -159,7 +148,12 @@ void report_steps(const struct capo_page *r, struct cli_page *page)
         }
         add_times(r, s);
         add_change(j, s);
-        add_what_if(r, s);
+        if (w.rank >= 0)
+                cli_section_cell(s,
+                                 "without the delay of rank %d a step takes %s instead of %s, mean "
+                                 "(%.0f %%, %.0f-%.0f)",
+                                 w.rank, TEXT_DURATION(w.after_ns), TEXT_DURATION(w.before_ns),
+                                 100 * w.share, floor(100 * w.is.low), ceil(100 * w.is.high));
         for (uint32_t i = 0; i < shown; i++)
                 add_slow(r, &j->slow[i], s);
         if (!j->whole && j->total > j->steps.n)
