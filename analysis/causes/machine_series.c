@@ -2,6 +2,7 @@
 #include <math.h>
 #include <sys/param.h>
 
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "analysis/causes/machine_series.h"
 #include "analysis/job/stops.h"
@@ -14,12 +15,12 @@ enum { OBJECTS = 512, STACKS = 4096, ROWS = 64 };
 static struct capo_machine_object *get_object(struct capo_machine_series *s,
                                               enum capo_machine_scope scope, const char *name)
 {
-        struct capo_machine_object *o;
+        struct capo_machine_object *o =
+                FIRST_OF(known, s->object, s->n_objects,
+                         known->scope == scope && !strcmp(known->name, name));
 
-        for (uint32_t i = 0; i < s->n_objects; i++) {
-                if (s->object[i].scope == scope && !strcmp(s->object[i].name, name))
-                        return &s->object[i];
-        }
+        if (o)
+                return o;
         if (s->n_objects == OBJECTS)
                 return NULL;
         o = xput(s->object, s->n_objects, .scope = scope, .value = xcalloc(ROWS, sizeof *o->value),
@@ -99,13 +100,8 @@ static void begin_window(struct capo_machine_series *s, uint64_t at_ns)
 static const struct capo_machine_reading *find_reading(enum capo_machine_scope scope,
                                                        const char *name)
 {
-        for (unsigned i = 0; i < CAPO_MACHINE_READINGS; i++) {
-                const struct capo_machine_reading *r = &capo_machine_readings[i];
-
-                if (r->scope == scope && !strcmp(r->name, name))
-                        return r;
-        }
-        return NULL;
+        return FIRST_OF(r, capo_machine_readings, CAPO_MACHINE_READINGS,
+                        r->scope == scope && !strcmp(r->name, name));
 }
 
 /* Which reading "ROW:key" or "ROW" or, in old logs, "key" is; NULL: not known. */
@@ -159,15 +155,9 @@ static void read_values(struct capo_machine_series *s, struct capo_machine_objec
                 note_clock(o);
 }
 
-static struct capo_machine_object *find_number(struct capo_machine_series *s, const char *number)
+static struct capo_machine_object *find_number(struct capo_machine_series *s, unsigned n)
 {
-        unsigned n = (unsigned)atoi(number);
-
-        for (uint32_t i = s->n_objects; n && i-- > 0;) {
-                if (s->object[i].number == n)
-                        return &s->object[i];
-        }
-        return NULL;
+        return n ? LAST_OF(o, s->object, s->n_objects, o->number == n) : NULL;
 }
 
 static void read_stack(struct capo_machine_series *s, char *words)
@@ -278,7 +268,7 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
                 if (scope && name && line)
                         snprintf(s->left, sizeof s->left, "%s: %s", name, line);
         } else if (*word == '#') {
-                read_values(s, find_number(s, word + 1), line, *before_ns);
+                read_values(s, find_number(s, (unsigned)atoi(word + 1)), line, *before_ns);
         }
         for (unsigned i = 0; line && i < CAPO_MACHINE_SCOPES; i++) {
                 char *name = strcmp(word, capo_machine_scopes[i]) ? NULL : strsep(&line, "\t");
@@ -341,15 +331,13 @@ void capo_machine_visit(const struct capo_job_process *process, capo_machine_vis
 
 void capo_machine_series_free(struct capo_machine_series *s)
 {
-        for (uint32_t i = 0; s && i < s->n_objects; i++)
-                free(s->object[i].value), free(s->object[i].row);
-        for (uint32_t i = 0; s && i < s->n_stacks; i++)
+        if (!s)
+                return;
+        for (uint32_t i = 0; i < s->n_objects; i++)
+                xfree(s->object[i].value, s->object[i].row);
+        for (uint32_t i = 0; i < s->n_stacks; i++)
                 free(s->stack[i].text);
-        if (s) {
-                free(s->object);
-                free(s->stack);
-        }
-        free(s);
+        xfree(s->object, s->stack, s);
 }
 
 bool capo_machine_sum(const struct capo_machine_series *s, enum capo_machine_id id,

@@ -3,7 +3,6 @@
  * calls. */
 
 #include "analysis/hang/hang_judge.h"
-#include "analysis/hang/hang_play.h"
 #include "core/base/among.h"
 
 /* Was a member of @comm killed, and has no other member's GPU completed a call since? @in: the call

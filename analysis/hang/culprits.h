@@ -3,6 +3,18 @@
 #pragma once
 
 #include "analysis/hang/hang_verdict.h"
+#include "core/base/calls.h"
+
+/** is_p2p(), is_collective() - a send or receive; a call with a number that all ranks make. */
+static inline bool is_p2p(const struct capo_hang_call *c)
+{
+        return capo_call_kind(c->call) == CAPO_KIND_P2P;
+}
+
+static inline bool is_collective(const struct capo_hang_call *c)
+{
+        return c->seq && capo_call_is_collective(c->call);
+}
 
 /** hang_accuse() - add a culprit unless it is one already; @v->accused must have room for @process. */
 void hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,

@@ -2,7 +2,6 @@
 /* Reads each log a second time for what the report does not need: the last calls in order, and the
  * number of calls of each process on each communicator. The cells have exact counts, however old
  * the calls are. */
-#include "analysis/hang/gpu_ended.h"
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_load.h"
 #include "analysis/job/log_calls.h"
@@ -16,6 +15,7 @@
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
+#include "core/log/unfinished.h"
 
 /* The last calls of one log. A few older ones are kept for each communicator, because another
  * thread of the process may have made all of the last ones. */
@@ -82,19 +82,6 @@ static void find_frame(const struct capo_job_process *jp, struct hang_moment *ou
                        : (struct hang_moment){0};
 }
 
-static void read_last_stop(const struct capo_job_process *jp, struct capo_hang_process *p)
-{
-        struct capo_stop stop[CAPO_STOPS_MOST];
-        uint32_t n = capo_stops_of(jp, stop, CAPO_STOPS_MOST);
-
-        for (uint32_t i = 0; i < n; i++) {
-                if (stop[i].to <= (double)p->resumed_ns)
-                        continue;
-                p->paused_ns = (uint64_t)stop[i].from;
-                p->resumed_ns = (uint64_t)stop[i].to;
-        }
-}
-
 /* How a process lives or ended. @moment: filled. */
 static void tell_life(const struct capo_job *job, uint32_t i, uint8_t known, uint64_t now_ns,
                       struct capo_hang_process *p, struct hang_moment *moment)
@@ -102,10 +89,17 @@ static void tell_life(const struct capo_job *job, uint32_t i, uint8_t known, uin
         const struct capo_job_process *jp = &job->processes[i];
         const bool final = known != CAPO_HANG_BY_LOG || (jp->has_end && jp->end.clean);
         const char *status = capo_job_info(jp, CAPO_INFO_EXIT);
+        struct capo_stop stop[CAPO_STOPS_MOST];
+        uint32_t n_stops = capo_stops_of(jp, stop, CAPO_STOPS_MOST);
 
         p->rank = jp->rank;
         p->exit_status = status ? atoi(status) : -1;
-        read_last_stop(jp, p);
+        for (const struct capo_stop *s = stop; s < stop + n_stops; s++) {
+                if (s->to > (double)p->resumed_ns) {
+                        p->paused_ns = (uint64_t)s->from;
+                        p->resumed_ns = (uint64_t)s->to;
+                }
+        }
         if (!final || p->exit_status > 0)
                 find_frame(jp, moment);
         if (final) /* only the calls that it was in are of use */
@@ -291,19 +285,6 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process,
         };
 }
 
-/* Calls that the GPU has not finished. The time of a group applies to its members. */
-static void take_running(struct capo_hang_process *p, const struct capo_hang_call *said)
-{
-        for (struct capo_hang_call *c = p->calls; c < PAST_OF(p->calls, p->n_calls); c++) {
-                if ((said->call == CAPO_CALL_GROUP
-                             ? c->group && c->group == said->seq
-                             : c->call == said->call && c->seq == said->seq &&
-                                       c->comm == said->comm && c->thread == said->thread) &&
-                    c->gpu == CAPO_HANG_GPU_UNKNOWN)
-                        c->gpu = CAPO_HANG_GPU_RUNNING;
-        }
-}
-
 /* State of the stream of a communicator's last call; ignored if older than its newest call. */
 static void take_stream(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
 {
@@ -338,6 +319,23 @@ static void take_stream(struct reader *rd, uint32_t process, const struct capo_u
         rd->out->comms[k->comm].members[k->member].idle |= idle;
 }
 
+/* How far the GPU was seen to have come while the host made no call. */
+static void take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,
+                       const struct capo_unfinished_call *u)
+{
+        struct capo_hang_ended *e = FIRST_OF(of, p->ended, p->n_ended, of->comm == comm)
+                                            ?: xput(p->ended, p->n_ended, .comm = comm);
+
+        if (u->where == CAPO_UNFINISHED_ENDED) {
+                e->stream = u->record.stream;
+                e->seq = u->record.seq;
+                e->at_ns = t0 + u->record.t_begin;
+                e->each_ns = u->record.bytes;
+        } else if (!e->next_seq || u->record.seq < e->next_seq) {
+                e->next_seq = u->record.seq;
+        }
+}
+
 static void take_one(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
@@ -349,7 +347,15 @@ static void take_one(struct reader *rd, uint32_t process, const struct capo_unfi
                 rd->lost[rd->n_lost++] = c;
         if (u->where == CAPO_UNFINISHED_RUNNING && p->life != CAPO_HANG_STOPPED &&
             c.begin_ns + HEARTBEAT_NS <= p->end_ns) {
-                take_running(p, &c);
+                for (struct capo_hang_call *of = p->calls; of < PAST_OF(p->calls, p->n_calls);
+                     of++) {
+                        if ((c.call == CAPO_CALL_GROUP /* its time applies to its members */
+                                     ? of->group && of->group == c.seq
+                                     : of->call == c.call && of->seq == c.seq &&
+                                               of->comm == c.comm && of->thread == c.thread) &&
+                            of->gpu == CAPO_HANG_GPU_UNKNOWN)
+                                of->gpu = CAPO_HANG_GPU_RUNNING;
+                }
         } else if (u->where == CAPO_UNFINISHED_HOST || u->where == CAPO_UNFINISHED_MEMBER) {
                 c.where = u->where == CAPO_UNFINISHED_HOST ? CAPO_HANG_HOST : CAPO_HANG_OPEN;
                 c.group = u->where == CAPO_UNFINISHED_HOST ? 0 : OPEN_GROUP + u->record.thread;
@@ -361,8 +367,9 @@ static void take_one(struct reader *rd, uint32_t process, const struct capo_unfi
                 if (p->calls[i].group == OPEN_GROUP + u->record.thread)
                         p->calls[i].where = CAPO_HANG_ENDING;
         }
-        if (k)
-                hang_take_ended(p, k->comm, rd->t0, u);
+        if (k && (u->where == CAPO_UNFINISHED_ENDED || u->where == CAPO_UNFINISHED_RUNNING ||
+                  u->where == CAPO_UNFINISHED_BUSY))
+                take_ended(p, k->comm, rd->t0, u);
 }
 
 /* Unfinished calls: from the HANG frame or, for a killed process, from the lines that recovery

@@ -4,7 +4,6 @@
  * says what is missing. If all calls have ended and no new one comes for long, ranks may wait for
  * each other outside of NCCL, or compute: calls cannot tell. */
 #include "analysis/hang/hang_judge.h"
-#include "analysis/hang/hang_play.h"
 #include "core/base/among.h"
 
 uint32_t hang_count_unseen(const struct capo_hang_job *job)

@@ -2,9 +2,10 @@
 /* How long nothing has moved. A process may have several threads with their own communicators: a
  * thread's activity says nothing about a call that another thread owes. So for a rank that others
  * wait for on a communicator, only threads that have made calls there count. */
-#include "analysis/hang/gpu_ended.h"
 #include "analysis/hang/hang_judge.h"
 #include "core/base/among.h"
+
+#define SLOWER 4 /* times as long as the mean may a call take, before it is held for stuck */
 
 bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread)
 {
@@ -73,6 +74,16 @@ static uint64_t resumed_since(const struct capo_hang_job *job, uint64_t since_ns
         return t;
 }
 
+/* When the GPU of @p was last seen to end a call of @comm, or one on a stream that the last ones of @comm
+ * are on. 0: it was not. */
+static uint64_t ended_ns(const struct capo_hang_process *p, uint32_t comm)
+{
+        const struct capo_hang_call *last = LAST_OF(c, p->calls, p->n_calls, c->comm == comm);
+
+        return MOST_OF(e, p->ended, p->n_ended,
+                       e->comm == comm || (last && last->stream == e->stream) ? e->at_ns : 0);
+}
+
 void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         uint64_t active = 0;
@@ -90,7 +101,7 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
              c++) {
                 const struct capo_hang_process *p = &job->processes[c->process];
                 uint32_t comm = comm_of_culprit(v, c);
-                uint64_t t = moved_ns(p, comm), ended = hang_ended_ns(p, comm);
+                uint64_t t = moved_ns(p, comm), ended = ended_ns(p, comm);
 
                 c->works_on = capo_hang_active_ns(p) >= t + HANG_MOMENT_NS;
                 t = ended > t ? ended : t;
@@ -105,12 +116,23 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
 }
 
+/* Can the GPU be busy at @now_ns with calls between the last that was seen to end and the next that is
+ * timed? A host can be far ahead of its GPU, and waits for the queue in no call that capo records. */
+static bool may_go_on(const struct capo_hang_process *p, uint32_t comm, uint64_t now_ns)
+{
+        const struct capo_hang_ended *e =
+                FIRST_OF(of, p->ended, p->n_ended, of->comm == comm && of->at_ns);
+        double left = e ? (double)e->next_seq - (double)e->seq : 0;
+
+        return left > 1 && (double)e->at_ns + SLOWER * left * (double)e->each_ns > (double)now_ns;
+}
+
 bool hang_may_be_queued(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
-        return ANY_OF(c, v->culprits, v->n_culprits,
-                      (c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_GPU) &&
-                              hang_may_go_on(&job->processes[c->process], comm_of_culprit(v, c),
-                                             job->now_ns));
+        return ANY_OF(
+                c, v->culprits, v->n_culprits,
+                (c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_GPU) &&
+                        may_go_on(&job->processes[c->process], comm_of_culprit(v, c), job->now_ns));
 }
 
 bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v)

@@ -4,7 +4,6 @@
  * never compares them. Ranks with different choices send data that no rank receives. */
 #include "core/base/among.h"
 #include "analysis/hang/hang_judge.h"
-#include "analysis/hang/hang_play.h"
 
 /* The members' calls with one number on a communicator, and what decided them. */
 struct choices {

@@ -4,7 +4,6 @@
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/culprits.h"
-#include "analysis/hang/hang_play.h"
 #include "analysis/hang/wait_graph.h"
 
 uint64_t capo_hang_active_ns(const struct capo_hang_process *p)

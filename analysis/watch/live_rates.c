@@ -3,16 +3,6 @@
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rates.h"
 
-static void make_room(struct capo_live_rates *rates, uint32_t n)
-{
-        rates->before = xrealloc(rates->before, (n + 1) * sizeof *rates->before);
-        rates->rate = xrealloc(rates->rate, (n + 1) * sizeof *rates->rate);
-        for (; rates->n < n; rates->n++) {
-                rates->before[rates->n] = (struct capo_live_before){0};
-                rates->rate[rates->n] = (struct capo_live_rate){.share = -1};
-        }
-}
-
 /* Counters fall when a process ends: then this interval is not known. */
 static double grown(double now, double before) { return now > before ? now - before : 0; }
 
@@ -41,7 +31,12 @@ void capo_live_rates_update(struct capo_live_rates *rates, const struct capo_liv
         uint64_t since = rates->before_ns ? rates->before_ns : begin_ns;
         double s = now_ns > since ? (double)(now_ns - since) / 1e9 : 0;
 
-        make_room(rates, rows->n);
+        rates->before = xrealloc(rates->before, (rows->n + 1) * sizeof *rates->before);
+        rates->rate = xrealloc(rates->rate, (rows->n + 1) * sizeof *rates->rate);
+        for (; rates->n < rows->n; rates->n++) {
+                rates->before[rates->n] = (struct capo_live_before){0};
+                rates->rate[rates->n] = (struct capo_live_rate){.share = -1};
+        }
         for (uint32_t i = 0; i < rows->n; i++) {
                 const struct capo_live_row *row = &rows->row[i];
                 struct capo_live_rate *r = &rates->rate[i];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/call_ids.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rows.h"
 
@@ -9,11 +10,11 @@ enum { SMALLEST = 10 }; /* log2 of the first class's end; each next end is four 
 
 static unsigned size_class(uint64_t bytes)
 {
-        unsigned log2 = bytes ? 63 - (unsigned)__builtin_clzll(bytes) : 0, class;
+        unsigned log2 = bytes ? 63 - (unsigned)__builtin_clzll(bytes) : 0,
+                 class = !bytes            ? 0
+                         : log2 < SMALLEST ? 1
+                                           : 2 + (log2 - SMALLEST) / 2;
 
-        if (!bytes)
-                return 0;
-        class = log2 < SMALLEST ? 1 : 2 + (log2 - SMALLEST) / 2;
         return class < CAPO_LIVE_SIZES ? class : CAPO_LIVE_SIZES - 1;
 }
 
@@ -76,13 +77,8 @@ static void zero_row(struct capo_live_row *row)
 static struct capo_live_row *find_row(struct capo_live_rows *rows, const char *comm, uint8_t call,
                                       uint8_t size)
 {
-        for (uint32_t i = 0; i < rows->n; i++) {
-                struct capo_live_row *r = &rows->row[i];
-
-                if (r->call == call && r->size == size && !strcmp(r->comm, comm))
-                        return r;
-        }
-        return NULL;
+        return FIRST_OF(r, rows->row, rows->n,
+                        r->call == call && r->size == size && !strcmp(r->comm, comm));
 }
 
 /* The row with that key, made if there is room; else the row of the rest. */

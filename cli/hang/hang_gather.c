@@ -32,10 +32,8 @@ static int keep_segment(const struct capo_segment_info *info, void *arg)
 static void add_log(struct hang_logs *logs, const char *path, struct capo_log *log,
                     struct hang_log known)
 {
-        size_t n = logs->paths.n;
-
-        xarray_room(&logs->v, n, sizeof *logs->v);
-        logs->v[n] = known;
+        xarray_room(&logs->v, logs->paths.n, sizeof *logs->v);
+        logs->v[logs->paths.n] = known;
         capo_log_paths_add(&logs->paths, path, log);
 }
 
@@ -46,12 +44,13 @@ static void move_log(struct hang_logs *logs, struct capo_log_paths *paths, size_
                 (struct hang_log){.known = CAPO_HANG_BY_LOG});
 }
 
-static bool is_pid(const char *word)
+/* Are these digits, and @word no file? */
+static bool is_number(const char *digits, const char *word)
 {
-        struct stat st;
-
-        return *word && strspn(word, "0123456789") == strlen(word) && stat(word, &st) != 0;
+        return *digits && !digits[strspn(digits, "0123456789")] && access(word, F_OK) != 0;
 }
+
+static bool is_pid(const char *word) { return is_number(word, word); }
 
 static bool same_folder(const char *a, const char *b)
 {
@@ -91,16 +90,6 @@ static void name_segments(struct segments *all, const char *word, uint32_t nth)
                         all->named[i] = nth;
 }
 
-/* DIR@2: that job alone, whatever else runs there. */
-static bool is_numbered(const char *word)
-{
-        const char *at = strrchr(word, '@');
-        struct stat st;
-
-        return at && at[1] && strspn(at + 1, "0123456789") == strlen(at + 1) &&
-               stat(word, &st) != 0;
-}
-
 /* Is process @s meant: by its pid or that of another process of its job, or by the folder of its
  * log? */
 static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n,
@@ -110,7 +99,9 @@ static bool is_process_meant(const struct segments *all, const struct capo_segme
             ANY_OF(k, all->v, all->n,
                    all->named[k - all->v] && (k == s || same_folder(k->log_path, s->log_path))))
                 return true;
-        if (ANY_OF(word, words, n, is_numbered(*word)))
+        /* DIR@2: that job alone, whatever else runs there */
+        if (ANY_OF(word, words, n,
+                   strrchr(*word, '@') && is_number(strrchr(*word, '@') + 1, *word)))
                 return ANY_OF(path, paths->path, paths->n, capo_log_path_is(*path, s->log_path));
         for (size_t i = 0; i < paths->n_folders; i++) {
                 _cleanup_free_ char *real = realpath(paths->folder[i], NULL);
@@ -329,36 +320,14 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         return r < 0 ? r : 0;
 }
 
-/* Distribute the logs of @all to their jobs; unreadable ones are left out. */
-static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t *n_jobs)
-{
-        struct capo_log_paths *paths = &all->paths;
-        _cleanup_free_ uint32_t *job = xcalloc(paths->n + 1, sizeof *job);
-        _cleanup_free_ struct capo_log_job *found = NULL;
-        int n = capo_log_jobs(paths, job, &found);
-
-        if (n < 0)
-                return n;
-        *jobs = xcalloc((size_t)n + 1, sizeof **jobs);
-        *n_jobs = (uint32_t)n;
-        for (size_t i = 0; i < paths->n; i++) {
-                if (job[i] != CAPO_LOG_NO_JOB)
-                        add_log(&(*jobs)[job[i]], paths->path[i], steal(&paths->log[i]), all->v[i]);
-        }
-        for (uint32_t i = 0; i < *n_jobs; i++) {
-                (*jobs)[i].now_ns = all->now_ns;
-                (*jobs)[i].now_mono_ns = all->now_mono_ns;
-                mark_living(&(*jobs)[i]);
-        }
-        return 0;
-}
-
 int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs)
 {
         struct hang_logs all = {.now_ns = capo_clock_of(CLOCK_REALTIME),
                                 .now_mono_ns = capo_clock_of(CLOCK_MONOTONIC)};
         _cleanup_free_ char *real = folder ? realpath(folder, NULL) : NULL;
+        _cleanup_free_ struct capo_log_job *found = NULL;
+        _cleanup_free_ uint32_t *job = NULL;
         size_t n = real ? strlen(real) : 0;
         struct segments here = {0};
         int r = capo_segment_find(NULL, folder, true, keep_segment, &here);
@@ -374,9 +343,24 @@ int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct ha
                         gather_segment(&all, &here.v[i]);
         }
         free(here.v);
-        r = r < 0 ? r : divide_logs(&all, jobs, n_jobs);
+        job = xcalloc(all.paths.n + 1, sizeof *job);
+        r = r < 0 ? r : capo_log_jobs(&all.paths, job, &found);
+        if (r >= 0) {
+                *jobs = xcalloc((size_t)r + 1, sizeof **jobs);
+                *n_jobs = (uint32_t)r;
+        }
+        for (size_t i = 0; r >= 0 && i < all.paths.n; i++) {
+                if (job[i] != CAPO_LOG_NO_JOB) /* unreadable ones are left out */
+                        add_log(&(*jobs)[job[i]], all.paths.path[i], steal(&all.paths.log[i]),
+                                all.v[i]);
+        }
+        for (uint32_t i = 0; r >= 0 && i < *n_jobs; i++) {
+                (*jobs)[i].now_ns = all.now_ns;
+                (*jobs)[i].now_mono_ns = all.now_mono_ns;
+                mark_living(&(*jobs)[i]);
+        }
         hang_logs_finish(&all);
-        return r;
+        return r < 0 ? r : 0;
 }
 
 void hang_logs_finish(struct hang_logs *logs)

@@ -12,7 +12,7 @@
 
 #ifndef CAPO_WITH_CURSES
 
-int top_show(struct top *t, double every_s)
+static int show_page(struct top *t, double every_s)
 {
         return capo_fail(-ENOTSUP,
                          "top: this capo was built without ncurses; try: capo top --once");
@@ -48,23 +48,17 @@ static void put_line(int y, const char *text, attr_t how)
         attroff(how);
 }
 
-static void put_head(const struct view *v)
-{
-        char text[TOP_LINE], clock[32];
-
-        capo_text_when(capo_clock_of(CLOCK_REALTIME), "%H:%M:%S", clock);
-        snprintf(text, sizeof text, "capo top %s  sort %s%s  h help%*s", clock,
-                 top_sort_names[v->top->sort], v->paused ? "  PAUSED" : "", COLS, "");
-        put_line(0, text, A_REVERSE);
-}
-
 static void draw_page(struct view *v)
 {
         struct top_lines lines = {.width = COLS > 0 ? (unsigned)COLS : 1};
         size_t room = LINES > 1 ? (size_t)LINES - 1 : 0;
+        char text[TOP_LINE], clock[32];
 
         erase();
-        put_head(v);
+        capo_text_when(capo_clock_of(CLOCK_REALTIME), "%H:%M:%S", clock);
+        snprintf(text, sizeof text, "capo top %s  sort %s%s  h help%*s", clock,
+                 top_sort_names[v->top->sort], v->paused ? "  PAUSED" : "", COLS, "");
+        put_line(0, text, A_REVERSE);
         if (v->help) {
                 for (size_t i = 0; i < N_ELEMENTS(keys) && i < room; i++)
                         put_line((int)i + 1, keys[i], A_NORMAL);
@@ -133,7 +127,7 @@ static int show_until_left(struct view *v, double every_s)
         return r;
 }
 
-int top_show(struct top *t, double every_s)
+static int show_page(struct top *t, double every_s)
 {
         struct view v = {.top = t};
         bool terminal = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
@@ -167,16 +161,6 @@ struct options {
         bool once, json;
 };
 
-static void print_once(const struct top *t)
-{
-        FILE *out = cli_screen_page(stdout);
-        struct top_lines lines = {.whole = true, .width = cli_screen_columns(out) ?: TOP_LINE};
-
-        top_page(t, &lines);
-        for (size_t i = 0; i < lines.n; i++)
-                fprintf(out, "%s\n", lines.line[i].text);
-}
-
 static int run_top(void *options, int n, char **words)
 {
         const struct options *o = options;
@@ -194,14 +178,21 @@ static int run_top(void *options, int n, char **words)
                 usleep((useconds_t)(o->every * 1e6));
                 r = top_sample(&t);
         }
-        if (r < 0)
+        if (r < 0) {
                 capo_error("top: %s", strerror(-r));
-        else if (o->json)
+        } else if (o->json) {
                 r = top_json(&t, stdout);
-        else if (o->once)
-                print_once(&t);
-        else
-                r = top_show(&t, o->every);
+        } else if (o->once) {
+                FILE *out = cli_screen_page(stdout);
+                struct top_lines lines = {.whole = true,
+                                          .width = cli_screen_columns(out) ?: TOP_LINE};
+
+                top_page(&t, &lines);
+                for (size_t i = 0; i < lines.n; i++)
+                        fprintf(out, "%s\n", lines.line[i].text);
+        } else {
+                r = show_page(&t, o->every);
+        }
         if (r == 0 && (o->once || o->json) && !t.n_jobs)
                 r = -ENOENT;
         top_finish(&t);

@@ -70,7 +70,3 @@ uint32_t top_rows(const struct top *t, const struct top_job *job, uint32_t *orde
 
 /** top_job_of() - the watch's job for @job; NULL: it has ended. */
 const struct watch_job *top_job_of(const struct top *t, const struct top_job *job);
-
-/** top_show() - show it on the terminal until the user quits, with a sample every @every_s; prints
- * errors. Return: 0; -errno. */
-int top_show(struct top *t, double every_s);

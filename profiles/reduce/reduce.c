@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "capo/msg.h"
@@ -90,7 +91,7 @@ int reduce_gpus(void)
 
 struct child {
         pid_t pid;
-        int to, from; /* pipes: ids go in; an id and the answer come out */
+        int fd; /* a socket: the id goes in; an id and the answer come out */
 };
 
 struct answer {
@@ -120,8 +121,7 @@ static bool is_done(struct answer *a, const char *what, int status)
         return !status;
 }
 
-static bool time_rank(const struct reduce_ask *ask, int gpu, const struct child *c,
-                      struct answer *a)
+static bool time_rank(const struct reduce_ask *ask, int gpu, int fd, struct answer *a)
 {
         size_t n = ask->bytes / sizeof(float);
         struct reduce_id id = {{0}};
@@ -145,10 +145,10 @@ static bool time_rank(const struct reduce_ask *ask, int gpu, const struct child 
                 if (!is_done(a, "ncclGetUniqueId", call.unique(&id)))
                         return false;
                 a->id_sent = true;
-                if (!pass_bytes(c->from, &id, sizeof id, true))
+                if (!pass_bytes(fd, &id, sizeof id, true))
                         return false;
         }
-        if (!pass_bytes(c->to, &id, sizeof id, false) ||
+        if (!pass_bytes(fd, &id, sizeof id, false) ||
             !is_done(a, "ncclCommInitRank", call.join(&comm, ask->all, id, ask->first + gpu)))
                 return false;
         for (int i = 0; i < WARM_UP + TIMED; i++) {
@@ -177,7 +177,7 @@ static bool time_rank(const struct reduce_ask *ask, int gpu, const struct child 
         return true;
 }
 
-static void run_rank(const struct reduce_ask *ask, int gpu, const struct child *c)
+static void run_rank(const struct reduce_ask *ask, int gpu, int fd)
 {
         struct answer a = {.why = ""};
         const char *error = open_library("libcuda.so.1", driver_symbols);
@@ -186,43 +186,32 @@ static void run_rank(const struct reduce_ask *ask, int gpu, const struct child *
         error = error ? error : open_library(ask->libnccl, nccl_symbols);
         if (error)
                 snprintf(a.why, sizeof a.why, "%s", error);
-        else if (!time_rank(ask, gpu, c, &a) && !*a.why)
+        else if (!time_rank(ask, gpu, fd, &a) && !*a.why)
                 snprintf(a.why, sizeof a.why, "it could not begin");
         if (ask->first + gpu == 0 && !a.id_sent) { /* an answer in place of the id */
                 struct reduce_id none = {{0}};
 
-                pass_bytes(c->from, &none, sizeof none, true);
+                pass_bytes(fd, &none, sizeof none, true);
         }
-        _exit(!pass_bytes(c->from, &a, sizeof a, true));
+        _exit(!pass_bytes(fd, &a, sizeof a, true));
 }
 
 static bool start_child(const struct reduce_ask *ask, int gpu, struct child *c)
 {
-        int in[2], out[2];
+        int ends[2];
 
-        if (pipe(in))
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
                 return false;
-        if (pipe(out)) {
-                close(in[0]);
-                close(in[1]);
-                return false;
-        }
         c->pid = fork();
         if (!c->pid) {
-                close(in[1]);
-                close(out[0]);
-                run_rank(ask, gpu, &(struct child){.to = in[0], .from = out[1]});
+                close(ends[0]);
+                run_rank(ask, gpu, ends[1]);
         }
-        close(in[0]);
-        close(out[1]);
-        if (c->pid < 0) {
-                close(in[1]);
-                close(out[0]);
-                return false;
-        }
-        c->to = in[1];
-        c->from = out[0];
-        return true;
+        close(ends[1]);
+        c->fd = ends[0];
+        if (c->pid < 0)
+                close(c->fd);
+        return c->pid > 0;
 }
 
 /* Read bytes from a child within the remaining time. */
@@ -249,18 +238,18 @@ static int collect_answers(const struct reduce_ask *ask, struct child *children,
         double until = (double)capo_clock_mono() / 1e9 + ask->limit_s, most = 0;
         struct reduce_id id = {{0}}, none = {{0}};
 
-        if (ask->first == 0 && !await_bytes(children[0].from, &id, sizeof id, until))
+        if (ask->first == 0 && !await_bytes(children[0].fd, &id, sizeof id, until))
                 return capo_why(-EIO, why, room, "NCCL made no id within %.0f s", ask->limit_s);
         if (ask->first == 0 && ask->put && memcmp(&id, &none, sizeof id) && ask->put(&id, ask->arg))
                 return capo_why(-EIO, why, room, "the id did not reach the other nodes");
         if (ask->first && (!ask->get || ask->get(&id, ask->arg)))
                 return capo_why(-EIO, why, room, "no id came from the first node");
         for (int i = 0; i < ask->gpus; i++)
-                pass_bytes(children[i].to, &id, sizeof id, true);
+                pass_bytes(children[i].fd, &id, sizeof id, true);
         for (int i = 0; i < ask->gpus; i++) {
                 struct answer a;
 
-                if (!await_bytes(children[i].from, &a, sizeof a, until))
+                if (!await_bytes(children[i].fd, &a, sizeof a, until))
                         return capo_why(-EIO, why, room, "GPU %d did not end within %.0f s", i,
                                         ask->limit_s);
                 if (*a.why)
@@ -283,8 +272,7 @@ int reduce_run(const struct reduce_ask *ask, double *seconds, char *why, size_t 
                           : collect_answers(ask, children, seconds, why, room);
         for (int i = 0; i < n; i++) {
                 kill(children[i].pid, SIGKILL);
-                close(children[i].to);
-                close(children[i].from);
+                close(children[i].fd);
                 waitpid(children[i].pid, NULL, 0);
         }
         signal(SIGPIPE, before);
