@@ -200,7 +200,6 @@ static void print_said(int said)
                 fwrite(text, 1, (size_t)n, stderr);
 }
 
-/* Collect the child's lines. */
 static void take_board(struct board *b, json_t *rows, json_t **facts)
 {
         const size_t used = atomic_load(&b->used);

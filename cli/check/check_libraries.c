@@ -2,84 +2,41 @@
 /* Do the libraries load here? Each is tried in a child process. Also: does the loader accept a
  * preload? */
 #include <dlfcn.h>
-#include <sys/wait.h>
 
-#include "capo/msg.h"
 #include "cli/base/install_paths.h"
 #include "cli/check/check.h"
-#include "core/base/xalloc.h"
+#include "profiles/machine/apart.h"
 
-enum { MOST_SECONDS = 5, LEAST_SECONDS = 1 /* doctor has already waited for it */ };
+enum { WHY = 512, MOST_SECONDS = 5, LEAST_SECONDS = 1 /* doctor has already waited for it */ };
 
 /* The loader's error for @path; "": none. */
-static void load_library(const char *path, unsigned seconds, char *why, size_t room)
+static int load_library(const void *path, void *why)
 {
-        int ends[2], status = 0;
-        pid_t child;
-        ssize_t n;
-
-        *why = 0;
-        if (pipe(ends))
-                return;
-        child = fork();
-        if (!child) {
-                const char *error = "";
-
-                alarm(seconds);
-                if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
-                        error = dlerror();
-                _exit(write(ends[1], error, strlen(error)) < 0);
-        }
-        close(ends[1]);
-        n = child > 0 ? read(ends[0], why, room - 1) : 0;
-        why[n > 0 ? n : 0] = 0;
-        close(ends[0]);
-        if (child < 0 || waitpid(child, &status, 0) != child || *why || !status)
-                return;
-        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-                capo_why(-ETIMEDOUT, why, room, "not within %u s", seconds);
-        else
-                capo_why(-ECHILD, why, room, "loading it ends the process (status %d)", status);
+        if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
+                snprintf(why, WHY, "%s", dlerror());
+        return 0;
 }
 
 static bool check_one(struct capo_findings *f, const char *path, unsigned seconds)
 {
-        char why[512];
+        char why[WHY] = "";
+        int r = capo_apart(load_library, path, why, sizeof why, seconds);
 
-        load_library(path, seconds, why, sizeof why);
+        if (r == -ETIMEDOUT)
+                snprintf(why, sizeof why, "not within %u s", seconds);
+        else if (r && r != -EAGAIN)
+                snprintf(why, sizeof why, "loading it ends the process");
         if (*why)
                 capo_finding_add(f, CAPO_FINDING_FAIL, "libraries", "%s does not load: %s", path,
                                  why);
         return !*why;
 }
 
-/* Starts a small program with the preload and checks its /proc/self/maps. */
-static bool is_preloaded(const char *library)
+static int find_preload(const void *library, void *unused)
 {
-        _cleanup_fclose_ FILE *maps = NULL;
-        char line[4600];
-        bool found = false;
-        int ends[2];
-        pid_t child;
-
-        if (pipe(ends))
-                return false;
-        child = fork();
-        if (!child) {
-                dup2(ends[1], STDOUT_FILENO);
-                close(ends[0]);
-                setenv("LD_PRELOAD", library, 1);
-                alarm(MOST_SECONDS);
-                execlp("cat", "cat", "/proc/self/maps", (char *)NULL);
-                _exit(127);
-        }
-        close(ends[1]);
-        maps = fdopen(ends[0], "r");
-        while (maps && fgets(line, sizeof line, maps))
-                found |= strstr(line, "libcapo.so") != NULL;
-        if (child > 0)
-                waitpid(child, NULL, 0);
-        return found;
+        setenv("LD_PRELOAD", library, 1);
+        execlp("grep", "grep", "-q", "libcapo\\.so", "/proc/self/maps", (char *)NULL);
+        return 127;
 }
 
 void check_libraries(struct capo_findings *f, const struct capo_reach *reach)
@@ -98,7 +55,7 @@ void check_libraries(struct capo_findings *f, const struct capo_reach *reach)
         good &= check_one(f, tuner, MOST_SECONDS);
         if (*reach->library)
                 good &= check_one(f, reach->library, reach->version ? MOST_SECONDS : LEAST_SECONDS);
-        if (good && !is_preloaded(preload)) {
+        if (good && capo_apart(find_preload, preload, &(char){0}, 1, MOST_SECONDS)) {
                 capo_finding_add(
                         f, CAPO_FINDING_FAIL, "libraries",
                         "LD_PRELOAD=%s has no effect here: a program that was started with it did not "

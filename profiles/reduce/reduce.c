@@ -5,12 +5,13 @@
 #include <sys/wait.h>
 
 #include "capo/msg.h"
+#include "profiles/machine/apart.h"
 #include "profiles/reduce/reduce.h"
 #include "core/base/clock.h"
 
 /* From nccl.h and cuda.h: values that never changed. */
 enum { NCCL_FLOAT32 = 7, NCCL_SUM = 0, STREAM_NON_BLOCKING = 1 };
-enum { WARM_UP = 2, TIMED = 5 };
+enum { WARM_UP = 2, TIMED = 5, DRIVER_SECONDS = 30 };
 
 static struct {
         int (*init)(unsigned);
@@ -65,27 +66,17 @@ static const char *open_library(const char *path, const struct symbol *symbols)
         return NULL;
 }
 
+static int count_gpus(const void *unused, void *n)
+{
+        return open_library("libcuda.so.1", driver_symbols) || call.init(0) || call.count(n);
+}
+
 int reduce_gpus(void)
 {
-        int ends[2], n = 0;
-        pid_t child;
+        int n = 0;
 
-        if (pipe(ends))
+        if (capo_apart(count_gpus, NULL, &n, sizeof n, DRIVER_SECONDS))
                 return 0;
-        child = fork();
-        if (!child) {
-                alarm(30);
-                if (!open_library("libcuda.so.1", driver_symbols) && !call.init(0) &&
-                    !call.count(&n) && write(ends[1], &n, sizeof n) == sizeof n)
-                        _exit(0);
-                _exit(1);
-        }
-        close(ends[1]);
-        if (child > 0 && read(ends[0], &n, sizeof n) != sizeof n)
-                n = 0;
-        close(ends[0]);
-        if (child > 0)
-                waitpid(child, NULL, 0);
         return n < REDUCE_GPUS ? n : REDUCE_GPUS;
 }
 
