@@ -196,7 +196,6 @@ static double node_sum(const struct why_asked *a, uint32_t p, enum capo_machine_
         return sum;
 }
 
-/* Of all readings of one kind. */
 static double sum_kind(const struct why_asked *a, uint32_t p, enum capo_machine_scope scope,
                        unsigned kind)
 {
@@ -335,27 +334,21 @@ static double excess_of(const struct why_asked *a, const struct capo_machine_sta
         return (double)stack->samples - (n > 0 ? sum / n : 0);
 }
 
-/* How long it ran between its calls, and did not wait for a CPU. */
-static double ran_ns(const struct why_asked *a)
-{
-        return kind_ns(a, a->process, CAPO_BETWEEN_RUN) -
-               waiter_of(a, a->process, ":calls:", CAPO_M_THREAD_WAIT);
-}
-
 /* The stack of one kind (CAPO_BETWEEN_KINDS: any of the program's own) in which the process was
  * most beyond the others; NULL: in none. */
 static const struct capo_machine_stack *top_stack(const struct why_asked *a, unsigned kind)
 {
         const struct capo_machine_series *s = a->all[a->process];
         const struct capo_machine_stack *top = NULL;
-        double most = 0;
+        double most = 0, ran_ns = kind_ns(a, a->process, CAPO_BETWEEN_RUN) - /* and had a CPU */
+                                  waiter_of(a, a->process, ":calls:", CAPO_M_THREAD_WAIT);
 
         for (uint32_t i = 0; i < s->n_stacks; i++) {
                 const struct capo_machine_stack *k = &s->stack[i];
                 bool is = kind == CAPO_BETWEEN_KINDS
                                   ? k->kind != CAPO_BETWEEN_WAIT &&
                                             k->kind != CAPO_BETWEEN_DEVICE &&
-                                            (k->kind != CAPO_BETWEEN_RUN || ran_ns(a) > 0)
+                                            (k->kind != CAPO_BETWEEN_RUN || ran_ns > 0)
                                   : k->kind == kind;
                 double excess = is ? excess_of(a, k) : 0;
 
@@ -683,7 +676,6 @@ static bool find_nic_errors(const struct why_asked *a, struct capo_cause_found *
                           list_ports(a, f, CAPO_MACHINE_ERROR, ports, sizeof ports));
 }
 
-/* The slowest port of a node. */
 static double slowest_port(const struct why_asked *a, uint32_t p)
 {
         uint32_t node = a->job->processes[p].node;

@@ -173,18 +173,6 @@ static void read_stack(struct capo_machine_series *s, char *words)
                 stack->kind = strcmp(kind, capo_between_kinds[k]) ? stack->kind : k;
 }
 
-static void read_did(struct capo_machine_series *s, const char *words)
-{
-        unsigned number, samples;
-
-        if (sscanf(words, "%u\t%u", &number, &samples) != 2)
-                return;
-        for (uint32_t i = 0; i < s->n_stacks; i++) {
-                if (s->stack[i].number == number)
-                        s->stack[i].samples += samples;
-        }
-}
-
 static uint64_t more_now(const struct capo_machine_series *s, const struct capo_machine_value *v)
 {
         return v->until_ns == s->last_ns ? v->more : 0;
@@ -235,6 +223,7 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
 {
         char *word = strsep(&line, "\t");
         unsigned long long at, taken, inside, period = 0, stopped = 0;
+        unsigned number, did;
 
         if (!line)
                 return;
@@ -260,8 +249,9 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
                 s->stopped_ns += s->noted_ns;
         } else if (!strcmp(word, "stack")) {
                 read_stack(s, line);
-        } else if (!strcmp(word, "did")) {
-                read_did(s, line);
+        } else if (!strcmp(word, "did") && sscanf(line, "%u\t%u", &number, &did) == 2) {
+                for (uint32_t i = 0; i < s->n_stacks; i++)
+                        s->stack[i].samples += s->stack[i].number == number ? did : 0;
         } else if (!strcmp(word, "left") && (!*s->left || strstr(line, CAPO_MACHINE_SILENT))) {
                 char *scope = strsep(&line, "\t"), *name = strsep(&line, "\t");
 

@@ -122,15 +122,6 @@ static bool may_only_wait(const struct capo_hang_job *job, const struct capo_han
         }
 }
 
-/* Calls that differ, circles and ended ranks keep their verdict. */
-static bool may_be_by_stop(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
-{
-        if (v->kind == CAPO_HANG_HEALTHY)
-                return hang_last_calls_unknown(job);
-        return (v->n_culprits || v->kind == CAPO_HANG_UNDECIDED) &&
-               ALL_OF(c, v->culprits, v->n_culprits, may_only_wait(job, c));
-}
-
 static void accuse_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {
@@ -159,7 +150,12 @@ void hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdic
                 waiting += missing ? hang_made_as(&job->processes[i], v->comm, v->seq) != NULL
                                    : v->accused[i];
         }
-        if (job->over || !stopped || !may_be_by_stop(job, v))
+        /* calls that differ, circles and ended ranks keep their verdict */
+        if (job->over || !stopped ||
+            !(v->kind == CAPO_HANG_HEALTHY
+                      ? hang_last_calls_unknown(job)
+                      : (v->n_culprits || v->kind == CAPO_HANG_UNDECIDED) &&
+                                ALL_OF(c, v->culprits, v->n_culprits, may_only_wait(job, c))))
                 return;
         hang_acquit(v);
         if (!known) { /* it is in the call, like those that wait */

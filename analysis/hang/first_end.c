@@ -89,7 +89,6 @@ static bool has_not_failed(const struct capo_hang_process *p, uint64_t first_ns)
                               (c->call != CAPO_CALL_COMMABORT || c->begin_ns <= first_ns));
 }
 
-/* The only one without a call that failed. */
 static bool is_unfailed(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                         const struct capo_hang_process *of, uint64_t first_ns)
 {

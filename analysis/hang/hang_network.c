@@ -6,7 +6,6 @@
 #include "analysis/hang/hang_network.h"
 #include "core/log/fabric_kinds.h"
 
-/* Receives posted to queue @cq by open endpoints. */
 static uint64_t receives_to(const struct capo_fabric *f, uint32_t cq, bool *whole)
 {
         uint64_t n = 0;

@@ -105,22 +105,18 @@ static void find_first_failure(const struct capo_hang_job *job, struct capo_hang
         }
 }
 
-/* Does the verdict say of a rank that it has not come, and that rank's last calls are not known? */
-static bool has_lost_calls(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
-{
-        return v->kind != CAPO_HANG_INSIDE && v->kind != CAPO_HANG_ENDED &&
-               ANY_OF(c, v->culprits, v->n_culprits,
-                      job->processes[c->process].lost &&
-                              (c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_CALL ||
-                               c->why == CAPO_HANG_WHY_OTHER_CALLS ||
-                               v->kind == CAPO_HANG_MISMATCH || v->kind == CAPO_HANG_ORDER));
-}
-
 void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         find_first_failure(job, v);
         v->queued = v->kind != CAPO_HANG_SLOW && hang_may_be_queued(job, v);
-        v->lost = v->kind != CAPO_HANG_SLOW && has_lost_calls(job, v);
+        /* does it say of a rank that it has not come, and that rank's last calls are not known? */
+        v->lost = v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_INSIDE &&
+                  v->kind != CAPO_HANG_ENDED &&
+                  ANY_OF(c, v->culprits, v->n_culprits,
+                         job->processes[c->process].lost &&
+                                 (c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_CALL ||
+                                  c->why == CAPO_HANG_WHY_OTHER_CALLS ||
+                                  v->kind == CAPO_HANG_MISMATCH || v->kind == CAPO_HANG_ORDER));
         if (v->queued || v->lost) {
                 v->kind = CAPO_HANG_UNDECIDED;
                 v->sure = CAPO_HANG_UNSURE;

@@ -413,21 +413,18 @@ struct counted {
         bool moved;
 };
 
-static bool same_counts(const struct ras_comm *a, const struct ras_comm *b)
-{
-        return a && a->n_ranks == b->n_ranks &&
-               ALL_OF(r, a->ranks, a->n_ranks,
-                      !memcmp(r->count, b->ranks[r - a->ranks].count, sizeof r->count) &&
-                              r->making == b->ranks[r - a->ranks].making);
-}
-
 static struct counted compare_counts(const struct ras_snapshot *before, const struct ras_comm *c)
 {
-        const struct ras_comm *comms = before->comms;
+        const struct ras_comm *comms = before->comms,
+                              *was = comms ? bsearch(c, comms, before->n_comms, sizeof *comms,
+                                                     by_size)
+                                           : NULL;
         struct counted n = {0};
 
-        n.moved = !same_counts(
-                comms ? bsearch(c, comms, before->n_comms, sizeof *comms, by_size) : NULL, c);
+        n.moved = !was || was->n_ranks != c->n_ranks ||
+                  ANY_OF(r, was->ranks, was->n_ranks,
+                         memcmp(r->count, c->ranks[r - was->ranks].count, sizeof r->count) != 0 ||
+                                 r->making != c->ranks[r - was->ranks].making);
         for (int k = 0; k < RAS_CALLS; k++)
                 n.least[k] = UINT64_MAX;
         for (uint32_t i = 0; i < c->n_ranks; i++) {
@@ -507,21 +504,6 @@ static void add_rank(struct capo_hang_foreign *f, const struct ras_comm *c,
                 capo_hang_foreign_call(f, process, &call);
 }
 
-static void add_comm(struct capo_hang_foreign *f, json_t **known, const struct ras_comm *c,
-                     const struct counted *n, uint64_t at_ns)
-{
-        uint32_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
-
-        for (uint32_t k = 0; k < c->n_ranks; k++) {
-                const struct ras_rank *rank = &c->ranks[k];
-                bool in_job = c->size > 0 && (comm == 0 || rank->pid);
-
-                add_rank(f, c, rank, n, comm, process_of(f, known, rank, in_job ? rank->rank : -1),
-                         at_ns);
-                f->hang->any_kind |= rank->count[RAS_ANY] > 0;
-        }
-}
-
 void ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
              struct capo_job *job, struct capo_hang_job *out)
 {
@@ -532,9 +514,18 @@ void ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second
         out->counted = true;
         out->partial = first->partial || second->partial;
         for (uint32_t i = 0; i < second->n_comms; i++) {
-                struct counted n = compare_counts(first, &second->comms[i]);
+                const struct ras_comm *c = &second->comms[i];
+                struct counted n = compare_counts(first, c);
+                uint32_t comm = capo_hang_foreign_comm(&f, c->id, c->hash, c->size);
 
-                add_comm(&f, &known, &second->comms[i], &n, n.moved ? second->at_ns : first->at_ns);
+                for (const struct ras_rank *r = c->ranks; r < PAST_OF(c->ranks, c->n_ranks); r++) {
+                        bool in_job = c->size > 0 && (comm == 0 || r->pid);
+
+                        add_rank(&f, c, r, &n, comm,
+                                 process_of(&f, &known, r, in_job ? r->rank : -1),
+                                 n.moved ? second->at_ns : first->at_ns);
+                        out->any_kind |= r->count[RAS_ANY] > 0;
+                }
         }
         json_decref(known);
         capo_hang_foreign_finish(&f, 0);

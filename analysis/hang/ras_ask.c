@@ -75,7 +75,6 @@ static int resolve_address(struct asking *a, struct addrinfo **out)
         return r ? set_error(a, EHOSTUNREACH, gai_strerror(r)) : 0;
 }
 
-/* Send or receive once. */
 static ssize_t move_bytes(const struct asking *a, bool sends, void *bytes, size_t n)
 {
         for (;;) {

@@ -128,7 +128,6 @@ static void accuse_different(const struct capo_hang_job *job, uint32_t comm, uin
         }
 }
 
-/* The two halves of a message that have different sizes. */
 static void accuse_unlike(struct capo_hang_verdict *v, const struct capo_hang_pair *pair)
 {
         hang_accuse(v, pair->process, CAPO_HANG_WHY_SIZE, pair->call);

@@ -78,7 +78,6 @@ static bool stands_in(const struct process_python *p, const struct process_pytho
         return address && process_memory_changed(p->m, w->frames[k].piece) == w->frames[k].piece;
 }
 
-/* Return: number of lines. */
 static unsigned print_lines(FILE *out, const char *before, const char *text, bool more)
 {
         unsigned lines = more;

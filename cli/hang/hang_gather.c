@@ -37,7 +37,6 @@ static void add_log(struct hang_logs *logs, const char *path, struct capo_log *l
         capo_log_paths_add(&logs->paths, path, log);
 }
 
-/* Move log @i of @paths to @logs. */
 static void move_log(struct hang_logs *logs, struct capo_log_paths *paths, size_t i)
 {
         add_log(logs, paths->path[i], steal(&paths->log[i]),
@@ -66,7 +65,6 @@ static bool has_number(const struct capo_segment_info *s, int pid)
         return s->pid == pid && (!state || state == 'Z');
 }
 
-/* Is @pid an ancestor of process @s? */
 static bool is_started_by(const struct capo_segment_info *s, int pid)
 {
         for (int at = s->pid, n = 0; s->alive && s->here && at > 1 && n < 64; n++) {

@@ -183,7 +183,6 @@ static const char *culprit_words(const struct hang_page *p, const struct capo_ha
         return capo_hang_why_meaning(c->why);
 }
 
-/* Its call, in the words that its reason needs. */
 static void print_its_call(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_hang_call *call = c->call;
@@ -287,7 +286,6 @@ static void print_wait_cycle(const struct hang_page *p, FILE *out)
         }
 }
 
-/* Where one of the waiting ranks made the call. */
 static void print_one_waiting(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
@@ -334,7 +332,6 @@ static void print_found_alive(const struct hang_page *p, const char *headline, F
                 fprintf(out, "  while it lived, capo watch found: %s (hang.txt)\n", verdict);
 }
 
-/* What else was seen, a line each. */
 static void print_notes(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;

@@ -29,14 +29,6 @@ const struct watch_job *top_job_of(const struct top *t, const struct top_job *jo
         return FIRST_OF(w, t->watch.job, t->watch.n_jobs, !strcmp(w->id, job->id) && w->readable);
 }
 
-static void place_nic(struct top_job *job, const char *name)
-{
-        if (ANY_OF(nic, job->nic, job->n_nics, !strcmp(nic->name, name)))
-                return;
-        *xadd(job->nic, job->n_nics) = (struct top_nic){0};
-        snprintf(job->nic[job->n_nics - 1].name, sizeof job->nic->name, "%s", name);
-}
-
 static double rate_of(uint64_t now, uint64_t before, double s)
 {
         return s > 0 && now > before ? (double)(now - before) / s : 0;
@@ -63,8 +55,13 @@ static void rate_nic(struct top_nic *nic, uint64_t sent, uint64_t received, uint
 static void update_nics(struct top_job *job, const struct capo_fabric_job *f, uint64_t begin_ns,
                         uint64_t now_ns)
 {
-        for (size_t i = 0; f && i < f->n_links; i++)
-                place_nic(job, watch_nic_name(&f->links[i]));
+        for (size_t i = 0; f && i < f->n_links; i++) {
+                const char *name = watch_nic_name(&f->links[i]);
+
+                if (!ANY_OF(nic, job->nic, job->n_nics, !strcmp(nic->name, name)))
+                        snprintf(xput(job->nic, job->n_nics, .sent = 0)->name,
+                                 sizeof job->nic->name, "%s", name);
+        }
         for (size_t n = 0; n < job->n_nics; n++) {
                 uint64_t sent = 0, received = 0;
 

@@ -79,15 +79,6 @@ static bool is_elected(struct watch_job *job)
         return make_claim(job, path);
 }
 
-static void drop_claim(struct watch_job *job)
-{
-        char path[sizeof job->folder + 32];
-
-        if (job->stuck.ours)
-                unlink(path_of(job, CLAIM, path, sizeof path));
-        job->stuck.ours = false;
-}
-
 /* ---- the verdict ---- */
 
 static void keep_verdict(struct watch_stuck *s, const struct hang_page *page)
@@ -120,7 +111,6 @@ static json_t *load_record(const struct watch_job *job)
         return json_loadb(text, n, 0, NULL);
 }
 
-/* Read the verdict of another watch. */
 static void read_verdict(struct watch_job *job)
 {
         struct watch_stuck *s = &job->stuck;
@@ -312,21 +302,6 @@ static bool judge_all(const struct watch *w, struct watch_job *job)
         return hangs;
 }
 
-/* Did all processes of the job end by exit(0)? They can have gone on and ended between two samples. */
-static bool has_ended_well(struct watch_job *job)
-{
-        struct hang_logs logs = {0};
-        struct hang_page page = {.logs = &logs};
-        char *words[] = {job->folder, NULL};
-        bool well = *job->folder && hang_gather(1, words, &logs) == 0 &&
-                    hang_page_read(&page) == 0 && page.hang.over &&
-                    page.verdict.kind == CAPO_HANG_HEALTHY;
-
-        hang_page_finish(&page);
-        hang_logs_finish(&logs);
-        return well;
-}
-
 uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
 {
         uint64_t limit = (uint64_t)(w->options->hang * 1e9), still, now;
@@ -386,13 +361,24 @@ uint64_t watch_alarm_logs(const struct watch *w, struct watch_job *job, bool new
 
 void watch_alarm_gone(struct watch_job *job)
 {
-        if (job->stuck.reported && has_ended_well(job))
+        struct hang_logs logs = {0};
+        struct hang_page page = {.logs = &logs};
+        char *words[] = {job->folder, NULL};
+
+        /* its processes can have gone on and ended by exit(0) between two samples */
+        if (job->stuck.reported && *job->folder && hang_gather(1, words, &logs) == 0 &&
+            hang_page_read(&page) == 0 && page.hang.over && page.verdict.kind == CAPO_HANG_HEALTHY)
                 say_goes_on(job);
+        hang_page_finish(&page);
+        hang_logs_finish(&logs);
         watch_alarm_end(job);
 }
 
 void watch_alarm_end(struct watch_job *job)
 {
-        drop_claim(job);
+        char path[sizeof job->folder + 32];
+
+        if (job->stuck.ours)
+                unlink(path_of(job, CLAIM, path, sizeof path));
         job->stuck = (struct watch_stuck){0};
 }

@@ -16,7 +16,6 @@
 
 #define BURST_NS 1000000000 /* a host that makes all its steps faster runs ahead of the GPU */
 
-/* Free everything of the last sample. */
 static void drop_sample(struct watch_job *j)
 {
         capo_fabric_job_free(j->fabric);
@@ -215,7 +214,6 @@ static void remove_gone(struct watch *w, void (*gone)(struct watch *w, struct wa
         w->n_jobs = kept;
 }
 
-/* The jobs of @user. */
 static int gather_jobs(struct watch *w, const struct watch_user *user)
 {
         struct hang_logs *jobs = NULL;

@@ -201,14 +201,6 @@ static bool asks_for(const char *head, const char *path)
         return at && !strncmp(at + 1, path, strlen(path)) && strchr(" ?", at[1 + strlen(path)]);
 }
 
-/* Has a sample been taken lately? */
-static bool is_alive(const struct watch *w)
-{
-        uint64_t most = (uint64_t)(3 * w->options->every * 1e9) + 60 * UINT64_C(1000000000);
-
-        return w->sampled_ns && capo_clock_of(CLOCK_REALTIME) < w->sampled_ns + most;
-}
-
 struct answer {
         const char *status, *type, *text; /* text: NULL: the metrics */
         enum metrics_format format;
@@ -218,6 +210,7 @@ static struct answer choose_answer(const struct watch_serve *s, const struct wat
                                    const char *head)
 {
         static const char plain[] = "text/plain";
+        const uint64_t lately = (uint64_t)(3 * w->options->every * 1e9) + 60 * UINT64_C(1000000000);
         char accept[1000];
 
         if (strncmp(head, "GET ", 4) && strncmp(head, "HEAD ", 5))
@@ -228,9 +221,10 @@ static struct answer choose_answer(const struct watch_serve *s, const struct wat
                         "the Host of the request is not the name of this node; use that or an address\n",
                         0};
         if (asks_for(head, "/healthz"))
-                return is_alive(w) ? (struct answer){"200 OK", plain, "ok\n", 0}
-                                   : (struct answer){"503 Service Unavailable", plain,
-                                                     "no sample for a long time\n", 0};
+                return w->sampled_ns && capo_clock_of(CLOCK_REALTIME) < w->sampled_ns + lately
+                               ? (struct answer){"200 OK", plain, "ok\n", 0}
+                               : (struct answer){"503 Service Unavailable", plain,
+                                                 "no sample for a long time\n", 0};
         if (!has_token(s, head))
                 return (struct answer){"401 Unauthorized", plain, "expected a bearer token\n", 0};
         if (!asks_for(head, "/metrics"))
