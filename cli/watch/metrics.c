@@ -1,12 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/resource.h>
 
+#include "analysis/causes/causes.h"
 #include "capo/call_ids.h"
 #include "cli/base/cli.h"
 #include "cli/hang/hang_describe.h"
 #include "cli/watch/live_call.h"
 #include "cli/watch/metrics.h"
 #include "core/base/clock.h"
+#include "core/base/xalloc.h"
+
+struct metrics_put;
+
+struct metrics_family {
+        const char *name, *type, *help;
+        void (*put)(struct metrics_put *p); /* writes its points of p->job */
+        bool foreign;                       /* of Inspector: without our labels */
+        bool p2p, time; /* of messages, not collectives; times, not bandwidths */
+};
+
+struct metrics_put {
+        FILE *out;
+        enum metrics_format format;
+        const struct watch *watch;
+        const struct watch_job *job;         /* current job */
+        const struct metrics_family *family; /* current family */
+        bool counter, headed;                /* headed: its heading was written */
+        json_t *series; /* of the current family: a user can make a job that has one twice, and that
+                           makes the node exporter fail for all of them */
+};
+
+/* Text from a job: anything but printable ASCII becomes '?'. */
+static void put_label(const struct metrics_put *p, FILE *out, const char *name, const char *value)
+{
+        const bool lines = p->format == METRICS_LINES;
+
+        fprintf(out, lines ? "%s\"%s\":\"" : "%s%s=\"", ftell(out) ? (lines ? ", " : ",") : "",
+                name);
+        for (; *value; value++) {
+                if (*value == '"' || *value == '\\')
+                        fputc('\\', out);
+                fputc(*value < ' ' || *value > '~' ? '?' : *value, out);
+        }
+        fputc('"', out);
+}
+
+/* Write one value. @suffix: appended to the family's name; then names and values of labels,
+ * NULL-terminated. NAN, infinity and a series that was written before are skipped. */
+static void __attribute__((sentinel))
+metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
+{
+        const struct metrics_family *f = p->family;
+        /* OpenMetrics names a family of counters without "_total", the older format with it */
+        const char *end = p->counter && p->format == METRICS_TEXT ? "_total" : "";
+        _cleanup_free_ char *text = NULL;
+        char number[32];
+        va_list labels;
+        size_t n = 0;
+        FILE *out;
+
+        if (!isfinite(value))
+                return;
+        out = xmemstream(&text, &n);
+        if (!f->foreign) {
+                put_label(p, out, "job_id", p->job->id);
+                put_label(p, out, "user", p->job->user);
+                put_label(p, out, "node", p->watch->node);
+        }
+        va_start(labels, value);
+        for (const char *name; (name = va_arg(labels, const char *));)
+                put_label(p, out, name, va_arg(labels, const char *));
+        va_end(labels);
+        fputs(suffix, out); /* a part of the name */
+        xmemclose(out);
+        if (json_object_get(p->series, text))
+                return;
+        json_object_set_new_nocheck(p->series, text, json_null());
+        text[n - strlen(suffix)] = 0;
+        if (!p->headed && p->format != METRICS_LINES) /* a family without points has none */
+                fprintf(p->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", f->name, end, f->help, f->name,
+                        end, f->type);
+        p->headed = true;
+        snprintf(number, sizeof number, "%.15g", value);
+        if (p->format == METRICS_LINES)
+                fprintf(p->out,
+                        "{\"metric\": \"%s%s\", \"type\": \"%s\", \"value\": %s, \"tags\": {%s}}\n",
+                        f->name, suffix, f->type, number, text);
+        else
+                fprintf(p->out, *text ? "%s%s{%s} %s\n" : "%s%s%s %s\n", f->name, suffix, text,
+                        number);
+}
 
 /* Names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that its dashboards find
  * their series. Inspector has one file per GPU and the last values; here there is one series for
@@ -41,9 +124,10 @@ static char *ran_as(uint8_t algo_proto, char *text, size_t room)
 
 /* Rows that Inspector would have, those with most time first: of several with equal labels,
  * metrics_point() writes the first. */
-static void put_inspected(struct metrics_put *p, const struct watch_job *job, bool p2p, bool time)
+static void put_inspected(struct metrics_put *p)
 {
-        const struct capo_page *page = &job->page.late;
+        const struct capo_page *page = &p->job->page.late;
+        const bool p2p = p->family->p2p;
         unsigned n = 0;
 
         for (uint32_t i = 0; i < page->judged.n && n < ROWS; i++) {
@@ -59,9 +143,9 @@ static void put_inspected(struct metrics_put *p, const struct watch_job *job, bo
                 n++;
                 c = &page->job->comms[row->row.comm];
                 snprintf(comm, sizeof comm, "%.*s", (int)strcspn(c->name, "#"), c->name);
-                metrics_point(p, "", time ? capo_sampled_mean(&s) / 1e3 : row->busbw, "version",
-                              "capo-" CAPO_VERSION, "slurm_job_id", job->id, "node", p->watch->node,
-                              "gpu", "all", "comm_name", comm, "n_nodes",
+                metrics_point(p, "", p->family->time ? capo_sampled_mean(&s) / 1e3 : row->busbw,
+                              "version", "capo-" CAPO_VERSION, "slurm_job_id", p->job->id, "node",
+                              p->watch->node, "gpu", "all", "comm_name", comm, "n_nodes",
                               hang_print("%u", c->n_nodes), "nranks", hang_print("%d", c->n_ranks),
                               p2p ? "p2p_operation" : "collective", capo_call_name(row->row.call),
                               "message_size", size_range(row->bytes_max, size, sizeof size),
@@ -69,38 +153,6 @@ static void put_inspected(struct metrics_put *p, const struct watch_job *job, bo
                               ran_as(row->row.algo_proto, ran, sizeof ran), NULL);
         }
 }
-
-/* The same with the names of NVIDIA's Inspector; METRICS_TEXT or METRICS_OPEN. */
-static void write_inspector(const struct watch *w, const struct watch_job *only,
-                            enum metrics_format format, FILE *out)
-{
-        static const struct {
-                const char *name, *help;
-                bool p2p, time;
-        } of[] = {
-                {"nccl_bus_bandwidth_gbs", "Bus bandwidth of a collective in GB/s, median.", false,
-                 false},
-                {"nccl_collective_exec_time_microseconds",
-                 "GPU time of a collective in microseconds, mean.", false, true},
-                {"nccl_p2p_bus_bandwidth_gbs",
-                 "Bus bandwidth of a send or receive in GB/s, median.", true, false},
-                {"nccl_p2p_exec_time_microseconds",
-                 "GPU time of a send or receive in microseconds, mean.", true, true},
-        };
-        struct metrics_put p = {.out = out, .format = format, .watch = w};
-
-        for (size_t i = 0; i < N_ELEMENTS(of); i++) {
-                metrics_family(&p, of[i].name, "gauge", of[i].help);
-                for (uint32_t j = 0; j < w->n_jobs; j++) {
-                        if (w->job[j].readable && (!only || only == &w->job[j]))
-                                put_inspected(&p, &w->job[j], of[i].p2p, of[i].time);
-                }
-        }
-        json_decref(p.series);
-}
-
-static const char *const type_words[] = {"gauge", "counter", "histogram"};
-enum { GAUGE, COUNTER, HISTOGRAM };
 
 static void put_ranks(struct metrics_put *p)
 {
@@ -121,8 +173,8 @@ static void put_rows(struct metrics_put *p)
                 const struct capo_live_rate rate = {.row = row};
 
                 metrics_point(p, p->counter ? "_total" : "",
-                              cli_field_export(&live_call, NULL, &rate, p->name), "comm", row->comm,
-                              "call", capo_call_name(row->call), "size",
+                              cli_field_export(&live_call, NULL, &rate, p->family->name), "comm",
+                              row->comm, "call", capo_call_name(row->call), "size",
                               capo_live_size_text(row->size, hang_room()), NULL);
         }
 }
@@ -321,7 +373,7 @@ static void put_creation(struct metrics_put *p)
 /* Each interface once, over the ranks that use it. */
 static void put_nics(struct metrics_put *p)
 {
-        bool sent = strstr(p->name, "transmit");
+        bool sent = strstr(p->family->name, "transmit");
         const struct capo_fabric_job *f = p->job->fabric;
 
         for (size_t i = 0; f && i < f->n_links && i < NICS; i++) {
@@ -386,44 +438,55 @@ CLI_ENTITY(job_metrics, struct watch_job, struct watch, JOB_METRICS);
 static void put_job(struct metrics_put *p)
 {
         metrics_point(p, p->counter ? "_total" : "",
-                      cli_field_export(&job_metrics, p->watch, p->job, p->name), NULL);
+                      cli_field_export(&job_metrics, p->watch, p->job, p->family->name), NULL);
 }
 
-static const struct {
-        const char *name, *help;
-        unsigned type;
-        void (*put)(struct metrics_put *p);
-} families[] = {
-#define METRIC(id, name, type, help) {name, help, type, put_##id},
+#define GAUGE     "gauge"
+#define COUNTER   "counter"
+#define HISTOGRAM "histogram"
+
+static const struct metrics_family families[] =
+        {
+#define METRIC(id, name, type, help) {name, type, help, put_##id},
 #include "cli/watch/metrics.def"
-#include "analysis/causes/causes.h"
+},
+                                   inspected[] = {
+                                           {"nccl_bus_bandwidth_gbs", GAUGE,
+                                            "Bus bandwidth of a collective in GB/s, median.",
+                                            put_inspected, .foreign = true},
+                                           {"nccl_collective_exec_time_microseconds", GAUGE,
+                                            "GPU time of a collective in microseconds, mean.",
+                                            put_inspected, .foreign = true, .time = true},
+                                           {"nccl_p2p_bus_bandwidth_gbs", GAUGE,
+                                            "Bus bandwidth of a send or receive in GB/s, median.",
+                                            put_inspected, .foreign = true, .p2p = true},
+                                           {"nccl_p2p_exec_time_microseconds", GAUGE,
+                                            "GPU time of a send or receive in microseconds, mean.",
+                                            put_inspected, .foreign = true, .p2p = true,
+                                            .time = true},
 };
-
-/* Write all families for the jobs of @w, or only for @only. */
-static void write_metrics(const struct watch *w, const struct watch_job *only,
-                          enum metrics_format format, FILE *out)
-{
-        struct metrics_put p = {.out = out, .format = format, .watch = w};
-
-        for (size_t i = 0; i < N_ELEMENTS(families); i++) {
-                metrics_family(&p, families[i].name, type_words[families[i].type],
-                               families[i].help);
-                for (uint32_t j = 0; j < w->n_jobs; j++) {
-                        p.job = &w->job[j];
-                        if (p.job->readable && (!only || only == p.job))
-                                families[i].put(&p);
-                }
-        }
-        json_decref(p.series);
-}
 
 void metrics_print(const struct watch *w, const struct watch_job *only, enum metrics_format format,
                    FILE *out)
 {
-        if (w->options->style == WATCH_STYLE_INSPECTOR && format != METRICS_LINES)
-                write_inspector(w, only, format, out);
-        else
-                write_metrics(w, only, format, out);
+        struct metrics_put p = {.out = out, .format = format, .watch = w};
+        const bool foreign = w->options->style == WATCH_STYLE_INSPECTOR && format != METRICS_LINES;
+        const struct metrics_family *first = foreign ? inspected : families,
+                                    *end = foreign ? inspected + N_ELEMENTS(inspected)
+                                                   : families + N_ELEMENTS(families);
+
+        for (p.family = first; p.family < end; p.family++) {
+                p.counter = !strcmp(p.family->type, COUNTER);
+                p.headed = false;
+                json_decref(p.series);
+                p.series = json_object();
+                for (uint32_t j = 0; j < w->n_jobs; j++) {
+                        p.job = &w->job[j];
+                        if (p.job->readable && (!only || only == p.job))
+                                p.family->put(&p);
+                }
+        }
+        json_decref(p.series);
         if (format == METRICS_OPEN)
                 fputs("# EOF\n", out);
 }

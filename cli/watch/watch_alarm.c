@@ -223,24 +223,14 @@ static void write_pages(const struct watch *w, const struct watch_job *job,
         }
 }
 
-static void mark_record(const struct watch_job *job, uint64_t now_ns)
-{
-        json_t *page = load_record(job);
-        _cleanup_free_ char *text = NULL;
-
-        if (page && json_object_set_new(page, "went_on", json_real((double)now_ns / 1e9)) == 0)
-                text = json_dumps(page, JSON_INDENT(2));
-        if (text)
-                watch_write_file(job->folder, RECORD, NULL, false, text, strlen(text));
-        json_decref(page);
-}
-
 /* The reported hang is over: update the pages beside the logs. */
 static void say_goes_on(const struct watch_job *job)
 {
         uint64_t now = capo_clock_of(CLOCK_REALTIME);
         char path[sizeof job->folder + 32], at[32];
+        _cleanup_free_ char *text = NULL;
         struct stat st;
+        json_t *page;
         int fd = -1;
 
         capo_info("watch: job %s: it goes on", job->id);
@@ -253,7 +243,12 @@ static void say_goes_on(const struct watch_job *job)
         dprintf(fd, "WENT ON  seen at %s: ranks make progress again; the above was before\n",
                 capo_text_when(now, "%H:%M:%S", at));
         close(fd);
-        mark_record(job, now);
+        page = load_record(job);
+        if (page && json_object_set_new(page, "went_on", json_real((double)now / 1e9)) == 0)
+                text = json_dumps(page, JSON_INDENT(2));
+        if (text)
+                watch_write_file(job->folder, RECORD, NULL, false, text, strlen(text));
+        json_decref(page);
 }
 
 /* A job that makes no calls may just compute: do not alarm. */
