@@ -250,12 +250,11 @@ void hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict 
         uint32_t first;
         bool bad = ANY_OF(of, job->processes, job->n_processes, ended_badly(of));
 
-        if (bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && !v->works_on &&
-            v->still_ns >= job->after_ns && !ended_by_failure(job, v))
-                return;
-        if (bad && v->kind == CAPO_HANG_UNDECIDED && v->call && v->unseen &&
-            v->still_ns >=
-                    job->after_ns) /* ranks had waited for long, perhaps for an unknown one */
+        if (bad && v->still_ns >= job->after_ns && /* ranks had waited for long */
+            ((v->n_culprits && v->kind != CAPO_HANG_SLOW && !v->works_on &&
+              !ended_by_failure(job, v)) ||
+             /* perhaps for an unknown one */
+             (v->kind == CAPO_HANG_UNDECIDED && v->call && v->unseen)))
                 return;
         v->n_steps = 0;
         if (bad && !job->over && goes_on(job))

@@ -49,22 +49,20 @@ const char *capo_hang_next(const struct capo_job *job, const struct capo_hang_ve
         const char *from = whys[differs ? CAPO_HANG_WHY_DIFFERS : first->why].next;
 
         *text = 0;
-        while (*from) {
-                const char *pid = strstr(from, "PID"), *node = strstr(from, "NODE");
-                const char *next = pid && (!node || pid < node) ? pid : node;
-
-                if (!next || !of->header.pid || !*of->host)
-                        break;
-                capo_append(text, CAPO_HANG_NEXT, "%.*s", (int)(next - from), from);
-                if (next == node)
+        for (const bool known = of->header.pid && *of->host; *from; from++) {
+                if (known && !strncmp(from, "NODE", 4)) {
                         capo_append(text, CAPO_HANG_NEXT, "%s", of->host);
-                else if (first->why == CAPO_HANG_WHY_STOPPED)
-                        append_pids(job, v, text);
-                else
-                        capo_append(text, CAPO_HANG_NEXT, "%u", of->header.pid);
-                from = next + (next == node ? strlen("NODE") : strlen("PID"));
+                        from += 3;
+                } else if (known && !strncmp(from, "PID", 3)) {
+                        if (first->why == CAPO_HANG_WHY_STOPPED)
+                                append_pids(job, v, text);
+                        else
+                                capo_append(text, CAPO_HANG_NEXT, "%u", of->header.pid);
+                        from += 2;
+                } else {
+                        capo_append(text, CAPO_HANG_NEXT, "%c", *from);
+                }
         }
-        capo_append(text, CAPO_HANG_NEXT, "%s", from);
         return text;
 }
 

@@ -131,11 +131,13 @@ int check_gather(const struct check_options *o, int n, int index, json_t *node, 
         return index ? answer_node(o, index, node) : collect_nodes(o, n, node, nodes, missing);
 }
 
-/* Value of the first variable that is set; -1: none. */
-static int first_number(const char *const *names)
+/* Value of the first of these variables that is set; -1: none. */
+static int first_number(const char *names)
 {
-        for (; *names; names++) {
-                const char *text = getenv(*names);
+        char name[80];
+
+        for (int n; sscanf(names, "%79s%n", name, &n) == 1; names += n) {
+                const char *text = getenv(name);
 
                 if (text && *text >= '0' && *text <= '9')
                         return atoi(text);
@@ -145,18 +147,13 @@ static int first_number(const char *const *names)
 
 void check_place(const struct check_options *o, int *nodes, int *index, int *local)
 {
-        static const char *const locals[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                             "SLURM_LOCALID", "LOCAL_RANK", NULL};
-        static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", NULL};
-        static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", NULL};
-        static const char *const each[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                           "LOCAL_WORLD_SIZE", NULL};
-        static const char *const slurm_nodes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", NULL};
-        static const char *const slurm_index[] = {"SLURM_NODEID", NULL};
-        int per_node = first_number(each), rank = first_number(ranks), size = first_number(sizes);
-        int slurm = first_number(slurm_nodes);
+        int per_node = first_number("OMPI_COMM_WORLD_LOCAL_SIZE MPI_LOCALNRANKS LOCAL_WORLD_SIZE"),
+            rank = first_number("OMPI_COMM_WORLD_RANK PMI_RANK RANK"),
+            size = first_number("OMPI_COMM_WORLD_SIZE PMI_SIZE WORLD_SIZE"),
+            slurm = first_number("SLURM_STEP_NUM_NODES SLURM_NNODES");
 
-        *local = first_number(locals);
+        *local =
+                first_number("OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID SLURM_LOCALID LOCAL_RANK");
         *local = *local > 0 ? *local : 0;
         if (rank >= 0 && size > 0 && (per_node > 0 || slurm < 0)) {
                 /* mpirun in an allocation also has Slurm's variables, for its own daemons; with
@@ -166,7 +163,7 @@ void check_place(const struct check_options *o, int *nodes, int *index, int *loc
                 *index = rank / per_node;
         } else {
                 *nodes = slurm;
-                *index = first_number(slurm_index);
+                *index = first_number("SLURM_NODEID");
         }
         *nodes = o->nodes > 0 ? o->nodes : *nodes > 0 ? *nodes : 1;
         *index = o->index >= 0 ? o->index : *index > 0 ? *index : 0;

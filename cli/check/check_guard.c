@@ -190,16 +190,6 @@ static double choose_limit(const struct check_options *o)
                        : seconds;
 }
 
-static void print_said(int said)
-{
-        char text[4096];
-        ssize_t n;
-
-        lseek(said, 0, SEEK_SET);
-        while ((n = read(said, text, sizeof text)) > 0)
-                fwrite(text, 1, (size_t)n, stderr);
-}
-
 static void take_board(struct board *b, json_t *rows, json_t **facts)
 {
         const size_t used = atomic_load(&b->used);
@@ -239,6 +229,8 @@ bool check_guarded(const struct check_options *o, struct capo_reach *reach, json
         const double seconds = choose_limit(o);
         const int said = memfd_create("capo check", MFD_CLOEXEC);
         const char *part = "this node";
+        char text[4096];
+        ssize_t n;
         bool ended = false;
         int ends[2];
         pid_t child;
@@ -258,7 +250,9 @@ bool check_guarded(const struct check_options *o, struct capo_reach *reach, json
                         ended ? 0 : WNOHANG); /* a child stuck in the kernel cannot be reaped */
         }
         close(ends[0]);
-        print_said(said);
+        lseek(said, 0, SEEK_SET);
+        while ((n = read(said, text, sizeof text)) > 0)
+                fwrite(text, 1, (size_t)n, stderr);
         close(said);
         take_board(b, rows, facts);
         part = atomic_load(&b->part);

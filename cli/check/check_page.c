@@ -181,23 +181,14 @@ static void print_differences(struct capo_table *t, const json_t *page)
         }
 }
 
-static void say_counts(const json_t *page, size_t n, FILE *out)
-{
-        size_t failures = count_level(page, "FAIL") +
-                          json_array_size(json_object_get(page, "missing")),
-               differences = json_array_size(json_object_get(page, "differences"));
-
-        fprintf(out, "%s: %s, %s, %s%s%s\n", check_failed(page, false) ? "NOT READY" : "READY",
-                capo_text_plural(n, "node", NULL), capo_text_plural(failures, "failure", NULL),
-                capo_text_plural(count_level(page, "warn"), "warning", NULL), n > 1 ? ", " : "",
-                n > 1 ? capo_text_plural(differences, "difference", NULL) : "");
-}
-
 void check_print(const json_t *page, FILE *out)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll.l~");
         json_t *nodes = json_object_get(page, "nodes"), *index;
-        size_t n = json_array_size(nodes), i;
+        size_t n = json_array_size(nodes), i,
+               failures = count_level(page, "FAIL") +
+                          json_array_size(json_object_get(page, "missing")),
+               differences = json_array_size(json_object_get(page, "differences"));
         FILE *screen = cli_screen_begin(out);
 
         for (int level = CAPO_FINDING_FAIL; level >= CAPO_FINDING_OK; level--) {
@@ -209,7 +200,10 @@ void check_print(const json_t *page, FILE *out)
                 capo_table_row(t, "%-4s\t%-10s\tnode %lld did not answer in time", "FAIL", "nodes",
                                json_integer_value(index));
         capo_table_print(t, screen, 0);
-        say_counts(page, n, screen);
+        fprintf(screen, "%s: %s, %s, %s%s%s\n", check_failed(page, false) ? "NOT READY" : "READY",
+                capo_text_plural(n, "node", NULL), capo_text_plural(failures, "failure", NULL),
+                capo_text_plural(count_level(page, "warn"), "warning", NULL), n > 1 ? ", " : "",
+                n > 1 ? capo_text_plural(differences, "difference", NULL) : "");
 }
 
 /* Add the nodes of the page that @text begins with; one that a file given twice repeats counts once.

@@ -168,12 +168,15 @@ static int run_hang(void *options, int n, char **words)
         }
         page.hang.after_ns = (uint64_t)(o->after * 1e9);
         logs.live = o->ras;
-        if (o->ras)
-                r = hang_ras(&page, o->ras, o->timeout);
-        else if (o->flight)
-                r = hang_flight(&page, n, words);
-        else
+        if (o->ras || o->flight) {
+                page.job = capo_job_new();
+                r = o->ras ? hang_ras(&page, o->ras, o->timeout) : hang_flight(&page, n, words);
+                if (r == 0)
+                        capo_hang_judge(&page.hang, &page.verdict);
+                page.known = xcalloc(page.job->n_processes + 1, sizeof *page.known);
+        } else {
                 r = hang_gather(n, words, &logs) ?: logs.unrecorded_pid ? 0 : hang_page_read(&page);
+        }
         if (logs.unrecorded_pid) {
                 hang_logs_finish(&logs);
                 hang_unrecorded(logs.unrecorded_pid, o->stacks, o->form == CLI_FORM_JSON,

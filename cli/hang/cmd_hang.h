@@ -68,12 +68,10 @@ int hang_page_read(struct hang_page *page);
 void hang_page_judge(struct hang_page *page);
 void hang_page_finish(struct hang_page *page);
 
-/** hang_flight() - the page for dumps of PyTorch's flight recorder; prints errors. Return: 0;
- * -EINVAL; -errno. */
+/** hang_flight() - fill page->hang and page->job, which is empty, from dumps of PyTorch's flight
+ * recorder; hang_ras() from NCCL's RAS at @where, asked twice, @page->after_s apart. Both print
+ * errors. Return: 0; -EINVAL; -errno. */
 int hang_flight(struct hang_page *page, int n, char **files);
-
-/** hang_ras() - the page for NCCL's RAS at @where, asked twice, @page->after_s apart. Return: as
- * above. */
 int hang_ras(struct hang_page *page, const char *where, double timeout_s);
 
 /** hang_stream() - the oldest unfinished call of the @i-th stream on which the GPU was seen not to
@@ -81,25 +79,12 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s);
 const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t process,
                                          uint32_t i);
 
-/** hang_heading() - print the first line of the page: the job. */
-void hang_heading(const struct hang_page *page, FILE *out);
-
 /** hang_headline() - the second line: the verdict, @gap, how certain it is. free() it. */
 char *hang_headline(const struct hang_page *page, const char *gap);
 
 /** hang_next() - the process with the next rank among those that run, or (@ended) in a job that ended
- * that which ended next, after @after (CAPO_HANG_NONE: the first); CAPO_HANG_NONE: no more.
- * hang_ends() prints a line for each that ended. */
+ * that which ended next, after @after (CAPO_HANG_NONE: the first); CAPO_HANG_NONE: no more. */
 uint32_t hang_next(const struct hang_page *page, uint32_t after, bool ended);
-void hang_ends(const struct hang_page *page, FILE *out);
-
-/** hang_text_below() - for a culprit whose call or GPU does not finish: its streams and network
- * interfaces, one per line. */
-void hang_text_below(const struct hang_page *page, const struct capo_hang_culprit *c, FILE *out);
-
-/** hang_text_network() - one line with the interfaces whose posted operations do not complete;
- * nothing if there are none. */
-void hang_text_network(const struct hang_page *page, FILE *out);
 
 /** hang_text_stacks() - print the stacks of the threads of @pid from process_stacks(), or why there
  * are none. Return: are there any? */

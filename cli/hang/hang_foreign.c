@@ -38,15 +38,11 @@ int hang_flight(struct hang_page *page, int n, char **words)
         size_t n_files = 0;
         int r = list_files(&files, &n_files, n, words);
 
-        page->job = capo_job_new();
         if (r == 0) {
                 r = capo_hang_flight(files, n_files, page->job, &page->hang, why, sizeof why);
                 if (r < 0)
                         capo_error("%s", why);
-                else
-                        capo_hang_judge(&page->hang, &page->verdict);
         }
-        page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);
         return r;
 }
 
@@ -67,21 +63,16 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s)
         struct timespec between = {
                 .tv_sec = (time_t)page->after_s,
                 .tv_nsec = (long)((page->after_s - (double)(time_t)page->after_s) * 1e9)};
-        int r;
+        int r = query_ras(where, timeout_s, &first);
 
-        page->job = capo_job_new();
-        r = query_ras(where, timeout_s, &first);
         if (r == 0 && page->after_s > 0) {
                 while (nanosleep(&between, &between) < 0 && errno == EINTR)
                         continue;
                 r = query_ras(where, timeout_s, &second);
         }
-        if (r == 0) {
+        if (r == 0)
                 ras_job(&first, second.at_ns ? &second : &first, page->job, &page->hang);
-                capo_hang_judge(&page->hang, &page->verdict);
-        }
         ras_snapshot_finish(&first);
         ras_snapshot_finish(&second);
-        page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);
         return r;
 }

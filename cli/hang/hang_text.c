@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page as text: the verdict first, then the culprits, the evidence, and what to do. */
 
+#include <pwd.h>
+
 #include "cli/base/cli_screen.h"
 #include "cli/hang/hang_describe.h"
 #include "core/base/among.h"
+#include "core/base/order.h"
+#include "core/log/info.h"
+#include "analysis/hang/hang_network.h"
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
 #include "core/base/plain_text.h"
@@ -11,7 +16,218 @@
 #include "analysis/process/proc_pid.h"
 #include "analysis/job/figures.h"
 
-enum { SHOWN = 4, LATE = 3, PIDS = 8 };
+enum { SHOWN = 4, LATE = 3, PIDS = 8, ENDS_SHOWN = 8, STREAMS = 4, NICS = 4, RANKS = 4 };
+#define MOMENT_NS    UINT64_C(1000000000)
+#define SEEN_LATE_NS UINT64_C(2000000000)
+
+/* ---- the heading: which job it is, and how its processes ended ---- */
+
+/* The user named no job: print which one it is, and whose. */
+static void print_newest(const struct hang_page *p, const struct capo_job_process *first, FILE *out)
+{
+        const char *slash = strrchr(first->path, '/'), *uid = capo_job_info(first, CAPO_INFO_UID);
+        const struct passwd *user = uid ? getpwuid((uid_t)strtoul(uid, NULL, 10)) : NULL;
+        char title[256];
+
+        if (!capo_job_info(first, CAPO_INFO_JOB))
+                fprintf(out, "  %s", capo_page_title(&p->late, title, sizeof title));
+        fprintf(out, "  in %.*s", slash ? (int)(slash - first->path) : 1,
+                slash ? first->path : ".");
+        if (user)
+                fprintf(out, "  user %s", user->pw_name);
+}
+
+/* Ranks can wait while others make calls. */
+static const char *since_words(const struct hang_page *p)
+{
+        if (ANY_OF(of, p->hang.processes, p->hang.n_processes,
+                   capo_hang_active_ns(of) > p->verdict.since_ns + MOMENT_NS))
+                return p->hang.over ? "ranks had waited" : "ranks wait, others make calls,";
+        return p->hang.over ? "had made no progress" : "no progress";
+}
+
+static void print_heading(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        const struct capo_job_process *first = p->job->n_processes ? p->job->processes : NULL;
+        const char *id = first ? capo_job_info(first, CAPO_INFO_JOB) : NULL,
+                   *name = first ? capo_job_info(first, CAPO_INFO_JOB_NAME) : NULL;
+        /* ranks that RAS does not name may be on other nodes */
+        uint32_t n_nodes = p->hang.n_nodes   ? p->hang.n_nodes
+                           : p->hang.partial ? 0
+                                             : p->job->n_nodes;
+        char ranks[120];
+
+        fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "",
+                name ? name : "");
+        if (p->newest && first)
+                print_newest(p, first, out);
+        if (p->hang.over)
+                fprintf(out, "  ended at %s", hang_clock(p->hang.now_ns));
+        if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_ENDED && v->still_ns)
+                fprintf(out, "  %s since %s (%s)", since_words(p), hang_clock(v->since_ns),
+                        capo_text_time((double)v->still_ns, hang_room()));
+        if (p->job->n_ranks)
+                fprintf(out, "  %s", capo_job_ranks_text(p->job, n_nodes, ranks));
+        fputc('\n', out);
+}
+
+/* Is its end listed, so that readers can judge the order? */
+static bool is_end_listed(const struct hang_page *p, const struct capo_hang_process *of)
+{
+        return of->ending != CAPO_HANG_RUNS &&
+               (p->verdict.kind == CAPO_HANG_ENDED || p->verdict.together);
+}
+
+static bool comes_before(const struct capo_hang_process *a, const struct capo_hang_process *b,
+                         bool ended)
+{
+        int order = ended ? CAPO_ORDER(a->end_ns, b->end_ns) : CAPO_ORDER(a->rank, b->rank);
+
+        return order ? order < 0 : a < b;
+}
+
+uint32_t hang_next(const struct hang_page *p, uint32_t after, bool ended)
+{
+        const struct capo_hang_process *all = p->hang.processes, *best = NULL;
+
+        for (const struct capo_hang_process *of = all; of < PAST_OF(all, p->hang.n_processes);
+             of++) {
+                if ((ended ? is_end_listed(p, of) : of->ending == CAPO_HANG_RUNS) &&
+                    (after == CAPO_HANG_NONE || comes_before(&all[after], of, ended)) &&
+                    (!best || comes_before(of, best, ended)))
+                        best = of;
+        }
+        return best ? (uint32_t)(best - all) : CAPO_HANG_NONE;
+}
+
+static void print_ends(const struct hang_page *p, FILE *out)
+{
+        uint32_t n = 0, i = CAPO_HANG_NONE,
+                 all = COUNT_OF(of, p->hang.processes, p->hang.n_processes, is_end_listed(p, of));
+
+        while (all > 1 && n < ENDS_SHOWN && (i = hang_next(p, i, true)) != CAPO_HANG_NONE) {
+                uint64_t end_ns = p->hang.processes[i].end_ns;
+
+                fprintf(out, "  %s %s.%03u %s: %s\n",
+                        p->hang.processes[i].ending == CAPO_HANG_BY_KILL ? "last sign of life"
+                                                                         : "ended at",
+                        hang_clock(end_ns), (unsigned)(end_ns / 1000000 % 1000), hang_who(p, i),
+                        hang_ending(p, i));
+                n++;
+        }
+        if (all > 1 && n < all)
+                fprintf(out, "  and %u more ended later\n", all - n);
+}
+
+/* ---- below NCCL: streams, and the rank's network ---- */
+
+const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t process, uint32_t i)
+{
+        const struct capo_hang_process *h = &page->hang.processes[process];
+
+        for (uint32_t k = 0; k < h->n_calls; k++) {
+                const struct capo_hang_call *c = &h->calls[k];
+
+                if (c->gpu == CAPO_HANG_GPU_RUNNING &&
+                    !ANY_OF(before, h->calls, k,
+                            before->gpu == CAPO_HANG_GPU_RUNNING && before->stream == c->stream) &&
+                    i-- == 0)
+                        return c;
+        }
+        return NULL;
+}
+
+static bool below_nccl(const struct capo_hang_culprit *c)
+{
+        return c->why == CAPO_HANG_WHY_GPU || c->why == CAPO_HANG_WHY_CALL;
+}
+
+static const char *name_of(const struct capo_hang_nic *nic)
+{
+        return *nic->device ? nic->device : *nic->name ? nic->name : "(no name)";
+}
+
+static void one_nic(const struct hang_page *p, const struct capo_hang_nic *nic, FILE *out)
+{
+        uint64_t now_ns = p->hang.now_ns, at_ns = nic->completed_ns;
+
+        fprintf(out, "    network %s%s%s%s: ", name_of(nic), *nic->pci ? " (" : "", nic->pci,
+                *nic->pci ? ")" : "");
+        if (nic->unsure || !nic->outstanding)
+                fputs(nic->unsure ? "what is outstanding is not known"
+                                  : "nothing posted to leave is outstanding",
+                      out);
+        else
+                fprintf(out, "%s posted and not completed",
+                        capo_text_plural(nic->outstanding, "operation", NULL));
+        if (at_ns)
+                fprintf(out, ", the last completion %s, %s ago", hang_clock(at_ns),
+                        capo_text_time(now_ns > at_ns ? (double)(now_ns - at_ns) : 0, hang_room()));
+        else
+                fputs(", no completion so far", out);
+        if (nic->receives)
+                fprintf(out, "; %s",
+                        capo_text_plural(nic->receives, "receive waits", "receives wait"));
+        if (nic->refused)
+                fprintf(out, "; refused for the moment so far: %s",
+                        capo_text_count(nic->refused, hang_room()));
+        if (nic->errors)
+                fprintf(out, "; errors: %s (%s)", capo_text_count(nic->errors, hang_room()),
+                        nic->error);
+        fputc('\n', out);
+}
+
+/* For a culprit whose call or GPU does not finish: its streams and network interfaces, one per line. */
+static void print_below(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+{
+        _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
+        const struct capo_hang_call *call;
+
+        if (!below_nccl(c))
+                return;
+        for (uint32_t i = 0; i < STREAMS && (call = hang_stream(p, c->process, i)); i++)
+                fprintf(out, "    on its GPU: %s, stream %x, handed over %s\n", hang_call(p, call),
+                        call->stream, hang_clock(call->begin_ns));
+        capo_hang_network(&p->job->processes[c->process], &net);
+        for (uint32_t i = 0; i < net.n_nics && i < NICS; i++)
+                one_nic(p, &net.nics[i], out);
+        if (net.n_nics > NICS)
+                fprintf(out, "    and %u more network interfaces (--json)\n", net.n_nics - NICS);
+        if (net.n_nics && net.at_ns + SEEN_LATE_NS < p->hang.now_ns)
+                fprintf(out, "    that of the network was seen at %s\n", hang_clock(net.at_ns));
+}
+
+/* One line with the interfaces whose posted operations do not complete. */
+static void print_network(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        uint32_t asked = 0, found = 0;
+
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
+
+                if (!below_nccl(&v->culprits[i]))
+                        continue;
+                capo_hang_network(&p->job->processes[v->culprits[i].process], &net);
+                if (!net.n_nics)
+                        continue;
+                asked++;
+                if (!net.nics[0].outstanding || found++ >= RANKS)
+                        continue;
+                fprintf(out, "%s%s (%s: %s)",
+                        found == 1 ? "  the network does not complete what these have posted: "
+                                   : ", ",
+                        hang_who(p, v->culprits[i].process), name_of(&net.nics[0]),
+                        capo_text_count(net.nics[0].outstanding, hang_room()));
+        }
+        if (found > RANKS)
+                fprintf(out, " and %u more", found - RANKS);
+        if (found)
+                fprintf(out, "; %u rank%s used it\n", asked, asked == 1 ? "" : "s");
+}
+
+/* ---- ranks ---- */
 
 /* Stopped processes that the verdict does not name, and those that run again since a short time. */
 static void print_other_stopped(const struct hang_page *p, FILE *out)
@@ -233,7 +449,7 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                         c->n_waiting, c->n_waiting > 1 ? "s wait" : " waits");
         print_life(p, c, out);
         hang_text_threads(p, c->process, out);
-        hang_text_below(p, c, out);
+        print_below(p, c, out);
         if (c->why == CAPO_HANG_WHY_TUNED)
                 print_nccl_choice(p, c, out);
         if (c->call)
@@ -388,7 +604,7 @@ int hang_text(const struct hang_page *p, FILE *to)
         char next[CAPO_HANG_NEXT];
         _cleanup_free_ char *headline = hang_headline(p, "       ");
 
-        hang_heading(p, out);
+        print_heading(p, out);
         fprintf(out, "%s\n", headline);
         if ((v->kind == CAPO_HANG_ENDED || v->together) && v->quiet_ns >= p->hang.after_ns)
                 fprintf(out,
@@ -404,8 +620,8 @@ int hang_text(const struct hang_page *p, FILE *to)
                 print_processes(p, out);
         print_other_stopped(p, out);
         print_one_waiting(p, out);
-        hang_ends(p, out);
-        hang_text_network(p, out);
+        print_ends(p, out);
+        print_network(p, out);
         print_notes(p, out);
         if (v->n_culprits && v->kind != CAPO_HANG_UNDECIDED &&
             (v->kind != CAPO_HANG_SLOW || why == CAPO_HANG_WHY_STOPPED))
