@@ -515,9 +515,9 @@ const char *capo_prose_ask(struct capo_evidence *e, enum capo_topic topic, char 
         case CAPO_TOPIC_SLOW:
                 snprintf(
                         next, room, "%s",
-                        test ? "the same test on fewer GPUs, then on fewer nodes: with which step does the rate fall?"
+                        test ? "the same test on fewer GPUs, then on fewer nodes: with which change does the rate fall?"
                         : nccl ? "all_reduce_perf (nccl-tests) on the same GPUs and nodes: is it slow, too? Then the way between them; else a profile of one step of the program"
-                               : "a profile of one step: how long are its parts (computing, data, communication)?");
+                               : "a profile of one step with fewer and with more processes: which part grows (computing, loading data, communication)?");
                 break;
         case CAPO_TOPIC_ERROR:
                 snprintf(
@@ -550,7 +550,7 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
         if (!v && topic == CAPO_TOPIC_HANG && !find_apart(e, &f))
                 find_stop(e, &f);
         tell_notable(e, &f);
-        if (!v && (topic == CAPO_TOPIC_HANG || topic == CAPO_TOPIC_SLOW))
+        if (!v)
                 tell_gap(e, &f);
         tell_difference(e, v && !strcmp(v->kind, "error") ? CAPO_TOPIC_ERROR : topic,
                         v ? v->detail : "", &f);

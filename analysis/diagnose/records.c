@@ -137,6 +137,10 @@ static int64_t read_time(const char *at, const char *line)
             month >= 1 && month <= 12 && day >= 1 && day <= 31)
                 return ((int64_t)month * 31 + day) * 86400 + h * 3600 + m * 60 + s;
         n = strspn(at, "0123456789");
+        if (n == 2 && (at == line || at[-1] == ' ') && /* "INFO 10-27 16:21:47" */
+            sscanf(at, "%2u%*1[-/]%2u %2u:%2u:%2u", &month, &day, &h, &m, &s) == 5 && month >= 1 &&
+            month <= 12 && day >= 1 && day <= 31)
+                return ((int64_t)month * 31 + day) * 86400 + h * 3600 + m * 60 + s;
         if (n == 10 && at == line + 1 && *line == '[' && at[n] == '.') /* since 1970 */
                 return strtoll(at, NULL, 10);
         if (at == line || !strchr("EWIF", at[-1]) || n < 3 || n > 4 || at[n] != ' ')
