@@ -7,7 +7,6 @@
 #include "core/base/layout.h"
 #include "core/base/xalloc.h"
 #include "profiles/store/store.h"
-#include "profiles/store/store_csv.h"
 #include "core/base/nccl_release.h"
 
 /* Words that clear a label. */

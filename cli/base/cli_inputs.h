@@ -44,7 +44,7 @@ void cli_inputs_notes(const struct capo_samples *set);
 /** cli_inputs_left_out() - print a warning for each of the first runs that are left out. */
 void cli_inputs_left_out(const struct capo_samples *set);
 
-/** cli_inputs_csv() - samples as flat CSV (profiles/store/store_csv.h). Return: 0 or -EIO. */
+/** cli_inputs_csv() - samples as flat CSV (profiles/store/store.h). Return: 0 or -EIO. */
 int cli_inputs_csv(FILE *out, const struct capo_samples *set);
 
 /** cli_inputs_filter() - the filter for stores ("store:FILE") in cli_input_read(); NULL: all

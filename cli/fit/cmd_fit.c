@@ -26,7 +26,7 @@ struct job {
 
 #define FIT_JSON (JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
 
-static void show_fit_progress(const char *what, double done, void *user)
+static void show_fit_progress(const char *what, double done)
 {
         cli_progress(what, (uint64_t)(100 * done), 100);
 }

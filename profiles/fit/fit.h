@@ -19,8 +19,7 @@ struct capo_fit_options {
         bool force;           /* accept gains that look like a measurement error */
         bool without_default; /* NCCL's own choice was not measured: the next best stands in for it */
         struct capo_fit_links links; /* of the machine; all 0: from the GPU's name */
-        void (*progress)(const char *what, double done, void *user); /* may be NULL; done 0 .. 1 */
-        void *user;
+        void (*progress)(const char *what, double done); /* may be NULL; done 0 .. 1 */
 };
 
 struct capo_fit_candidate {

@@ -2,13 +2,14 @@
 /* Tables, opening, adding, reading, removing. SQLite's errors are converted in one place. */
 #include <search.h>
 #include <sqlite3.h>
-#include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/markup.h"
+#include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import.h"
 #include "profiles/store/store.h"
@@ -753,4 +754,40 @@ int capo_store_remove(struct capo_store *s, int64_t id, char *why, size_t room)
                 return capo_why(-ENOENT, why, room, "%s: no import %lld", file_of(s),
                                 (long long)id);
         return sqlite_error(s->db, rc, file_of(s), why, room);
+}
+
+void capo_csv_heads(FILE *out)
+{
+        fputs("source,line,nccl,gpu,layout,nodes,ranks,collective,bytes,type,op,place,forced_algo,forced_proto,"
+              "forced_channels,algo,proto,channels,clock,iterations,sequence,us,forced_chunk,began,job_id,uid\n",
+              out);
+}
+
+int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_trial *r)
+{
+        static const char *const places[] = {"", "out", "in"};
+        const time_t at = (time_t)r->began.at;
+        char nccl[16], began[32] = ""; /* in UTC, without the Z where the zone is not known */
+        struct tm tm;
+
+        if (at && gmtime_r(&at, &tm))
+                strftime(began, sizeof began,
+                         r->began.local ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%dT%H:%M:%SZ", &tm);
+        capo_markup_csv(out, r->source);
+        fprintf(out, ",%u,%s,", r->line, r->nccl ? capo_nccl_text(r->nccl, nccl, sizeof nccl) : "");
+        capo_markup_csv(out, r->gpu);
+        putc(',', out);
+        capo_markup_csv(out, r->layout);
+        fprintf(out, ",%d,%d,%s,%llu,%s,%s,%s,%s,%s,%u,%s,%s,%u,%s,%u,%u,%.9g,%u,%s,", r->n_nodes,
+                r->n_ranks, capo_call_name(s->call), (unsigned long long)s->bytes,
+                s->type == 255 ? "" : capo_type_name(s->type),
+                s->op == 255 ? "" : capo_op_name(s->op), places[s->place < 3 ? s->place : 0],
+                CAPO_ALGO_OF(s->want) ? capo_ran_algo(s->want) : "",
+                CAPO_PROTO_OF(s->want) ? capo_ran_proto(s->want) : "", s->want_channels,
+                CAPO_ALGO_OF(s->ran) ? capo_ran_algo(s->ran) : "",
+                CAPO_PROTO_OF(s->ran) ? capo_ran_proto(s->ran) : "", s->ran_channels,
+                capo_make_name(s->make), r->iterations, s->order, s->us, s->want_chunk, began);
+        capo_markup_csv(out, r->job);
+        fprintf(out, ",%s\n", r->uid);
+        return ferror(out) ? -EIO : 0;
 }

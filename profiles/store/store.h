@@ -64,3 +64,12 @@ int capo_store_query(struct capo_store *store, const char *sql, FILE *out, char 
 /** capo_store_remove() - remove an import and its samples. Return: as open; -ENOENT: no such
  * import. */
 int capo_store_remove(struct capo_store *store, int64_t id, char *why, size_t room);
+
+/* Samples as one flat table, the exchange format of docs/store.md: a line for each, no join is needed, and
+ * column names include units. Text with a comma, a quote or a newline is quoted as in RFC 4180. */
+
+/** capo_csv_heads() - the first line. */
+void capo_csv_heads(FILE *out);
+
+/** capo_csv_sample() - one line. Return: 0 or -EIO. */
+int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_trial *r);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "core/base/util.h"
-#include "profiles/store/store_csv.h"
+#include "profiles/store/store.h"
 #include "tests/log_numbers.h"
 
 static uint64_t state = 88172645463325252u;
