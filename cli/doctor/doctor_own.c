@@ -53,24 +53,6 @@ void capo_doctor_misspelt(void (*say)(const char *name, const char *meant))
         }
 }
 
-/* A misspelt name is silently ignored, and an invalid value is silently replaced by the default in
- * every process. */
-static void check_form(struct capo_findings *f, const char *var)
-{
-        const char *type, *meant;
-        char name[64];
-        int r = judge_variable(var, name, &type);
-
-        if (r == -ENOENT) {
-                meant = find_meant(name);
-                FOUND(WARN, "%s is set: capo has no such setting%s%s%s; capo env lists them", name,
-                      meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
-        } else if (r < 0) {
-                FOUND(WARN, "%s=%s is not %s: the default is used; capo env shows it", name,
-                      strchr(var, '=') + 1, type);
-        }
-}
-
 static const char *value_of(const char *name)
 {
         const char *text = getenv(name);
@@ -261,8 +243,23 @@ static void check_layout(struct capo_findings *f)
 
 void capo_doctor_own(struct capo_findings *f, int version)
 {
-        for (char **e = environ; *e; e++)
-                check_form(f, *e);
+        /* a misspelt name is silently ignored, an invalid value silently replaced by the default */
+        for (char **e = environ; *e; e++) {
+                const char *type, *meant;
+                char name[64];
+                int r = judge_variable(*e, name, &type);
+
+                if (r == -ENOENT) {
+                        meant = find_meant(name);
+                        FOUND(WARN,
+                              "%s is set: capo has no such setting%s%s%s; capo env lists them",
+                              name, meant ? "; did you mean " : "", meant ? meant : "",
+                              meant ? "?" : "");
+                } else if (r < 0) {
+                        FOUND(WARN, "%s=%s is not %s: the default is used; capo env shows it", name,
+                              strchr(*e, '=') + 1, type);
+                }
+        }
         check_words(f);
         check_profile(f, version);
         check_layout(f);

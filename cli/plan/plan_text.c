@@ -32,19 +32,6 @@ static void add_graph_line(struct cli_page *page, const char *name, const struct
                                g->type_intra, leaves);
 }
 
-/* NCCL settings of the environment that are passed to the NCCL that is asked. */
-static void add_settings(struct cli_page *page)
-{
-        char text[4096] = "";
-
-        for (char **v = environ; *v; v++) {
-                if (capo_plan_setting_passes(*v))
-                        capo_append(text, sizeof text, "  %s", *v);
-        }
-        if (*text)
-                cli_page_under(page, "settings%s", text);
-}
-
 /* "Ring LL\t4\t69.9\t6.57" */
 static const char *choice_cells(const struct capo_plan_row *r, char text[150])
 {
@@ -291,7 +278,7 @@ struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_
                            const struct capo_plan_comparison *c)
 {
         struct cli_page *page = cli_page_new();
-        char version[16], nodes[2048];
+        char version[16], nodes[2048], settings[4096] = "";
         unsigned n_nodes = plan_nodes(o);
 
         cli_page_title(page, "capo plan   %s   %s on %s", capo_base_name(o->q.topo[0]),
@@ -320,7 +307,12 @@ struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_
                                "%u ranks on %s were asked; what the others, which are alike, tell "
                                "them was made up (--whole)",
                                plain->asked, capo_text_plural(plain->asked_nodes, "node", NULL));
-        add_settings(page);
+        for (char **v = environ; *v; v++) { /* what is passed to the NCCL that is asked */
+                if (capo_plan_setting_passes(*v))
+                        capo_append(settings, sizeof settings, "  %s", *v);
+        }
+        if (*settings)
+                cli_page_under(page, "settings%s", settings);
         if (o->q.n_ranks == 1)
                 cli_page_under(page, "one rank has nothing to choose: NCCL copies");
         if (o->q.nccl_2)

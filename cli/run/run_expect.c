@@ -120,23 +120,17 @@ static void read_mpirun(char **c, struct run_expected *x)
                 x->launch.layout = (struct capo_layout){0};
 }
 
-static void read_command(char **command, struct run_expected *x)
-{
-        for (char **c = command; *c; c++) {
-                const char *base = capo_base_name(*c);
-
-                if (!strcmp(base, "torchrun") || !strcmp(base, "torch.distributed.run") ||
-                    !strcmp(base, "torch.distributed.launch"))
-                        read_torchrun(c, x);
-                else if (!strcmp(base, "srun"))
-                        read_srun(c, x);
-                else if (!strcmp(base, "mpirun") || !strcmp(base, "mpiexec"))
-                        read_mpirun(c, x);
-        }
-}
-
 int run_expect(char **command, const char *given, bool allow_modelled, struct run_expected *x)
 {
+        static const struct {
+                const char *name;
+                void (*read)(char **c, struct run_expected *x);
+        } launchers[] = {{"torchrun", read_torchrun},
+                         {"torch.distributed.run", read_torchrun},
+                         {"torch.distributed.launch", read_torchrun},
+                         {"srun", read_srun},
+                         {"mpirun", read_mpirun},
+                         {"mpiexec", read_mpirun}};
         struct capo_findings findings = {0};
         static struct capo_env env; /* its texts stay */
         int r;
@@ -149,8 +143,12 @@ int run_expect(char **command, const char *given, bool allow_modelled, struct ru
         r = capo_layout_from_launcher(capo_getenv, NULL, false, &x->launch);
         if (given)
                 (void)capo_layout_parse(given, &x->launch.layout, NULL);
-        else if (!getenv(CAPO_ENV_layout))
-                read_command(command, x);
+        for (char **c = command; !given && !getenv(CAPO_ENV_layout) && *c; c++) {
+                for (size_t i = 0; i < N_ELEMENTS(launchers); i++) {
+                        if (!strcmp(capo_base_name(*c), launchers[i].name))
+                                launchers[i].read(c, x);
+                }
+        }
         capo_layout_print(&x->launch.layout, x->layout, sizeof x->layout);
         if (x->reach.version)
                 capo_nccl_text((uint32_t)x->reach.version, x->nccl, sizeof x->nccl);

@@ -210,18 +210,6 @@ static bool has_ended(const struct tried *t)
         return t->pid == getpid() || (kill((pid_t)t->pid, 0) && errno == ESRCH);
 }
 
-/* "mycluster-0123456789abcdef": of the file @path with the bytes of @digest. */
-static void make_key(const char *path, const char *digest, char key[KEY])
-{
-        const char *base = capo_base_name(path);
-        XXH64_hash_t of =
-                XXH3_64bits_withSeed(path, strlen(path), XXH3_64bits(digest, strlen(digest)));
-
-        snprintf(key, KEY, "%.*s-%016llx",
-                 (int)strnlen(base, strcspn(base, ".") > 64 ? 64 : strcspn(base, ".")), base,
-                 (unsigned long long)of);
-}
-
 static bool tried_file(const char *key, const char *end, char *path, size_t room)
 {
         char name[KEY + 16];
@@ -330,23 +318,6 @@ static int read_job(const char *dir, const struct capo_profile *p, struct capo_t
         return e > 0 ? e : 0;
 }
 
-/* Add what ended jobs found to the evidence. */
-static void gather_tried(struct tried *v, int n, const char *key, const struct capo_profile *p,
-                         struct evidence *evidence)
-{
-        for (int i = 0; i < n; i++) {
-                _cleanup_free_ struct capo_trial_found *found = NULL;
-                int r;
-
-                if (strcmp(v[i].key, key) || !has_ended(&v[i]))
-                        continue;
-                r = read_job(v[i].dir, p, &found);
-                v[i].gone = r > 0 || is_settled(&v[i]); /* another node's log may be late */
-                for (int k = 0; k < r; k++)
-                        append_found(evidence, XXH3_64bits(v[i].dir, strlen(v[i].dir)), &found[k]);
-        }
-}
-
 /* The profile with all verdicts, in @to. */
 static int learn_profile(struct tried *v, int n, const char *key, const struct capo_profile *p,
                          const char *to)
@@ -354,14 +325,24 @@ static int learn_profile(struct tried *v, int n, const char *key, const struct c
         _cleanup_(capo_profile_freep) struct capo_profile *next = capo_profile_new(p->name);
         struct evidence evidence;
         char path[PATH_MAX];
-        int e = next && tried_file(key, "tsv", path, sizeof path) ? 0 : -ENOMEM, before, n_found;
+        int e = 0, before, n_found;
         bool wrote = false;
 
-        if (e < 0)
-                return e;
+        if (!tried_file(key, "tsv", path, sizeof path))
+                return -ENAMETOOLONG;
         evidence_read(path, &evidence);
         before = evidence.n;
-        gather_tried(v, n, key, p, &evidence);
+        for (struct tried *t = v; t < v + n; t++) {
+                _cleanup_free_ struct capo_trial_found *found = NULL;
+                int r;
+
+                if (strcmp(t->key, key) || !has_ended(t))
+                        continue;
+                r = read_job(t->dir, p, &found);
+                t->gone = r > 0 || is_settled(t); /* another node's log may be late */
+                for (int k = 0; k < r; k++)
+                        append_found(&evidence, XXH3_64bits(t->dir, strlen(t->dir)), &found[k]);
+        }
         if (evidence.n > before) {
                 make_folders(path);
                 e = evidence_write(&evidence, path);
@@ -423,15 +404,23 @@ int run_trial_store(const struct capo_profile *profile, const char *name, char *
                        : write_user_profile(profile, path, &wrote);
 }
 
-/* The key of the profile at @path, and that profile. Return: false: nothing can be kept of it. */
+/* The key of the profile at @path, "mycluster-0123456789abcdef" of its path and digest, and that
+ * profile. Return: false: nothing can be kept of it. */
 static bool open_profile(const char *path, char key[KEY], struct capo_profile **p)
 {
         char absolute[PATH_MAX];
+        const char *base;
+        size_t n;
 
         if (run_trial_one_rank() || !realpath(path, absolute) ||
             capo_profile_load(absolute, p, NULL) < 0)
                 return false;
-        make_key(absolute, (*p)->digest, key);
+        base = capo_base_name(absolute);
+        n = strcspn(base, ".");
+        snprintf(key, KEY, "%.*s-%016llx", n < 64 ? (int)n : 64, base,
+                 (unsigned long long)XXH3_64bits_withSeed(
+                         absolute, strlen(absolute),
+                         XXH3_64bits((*p)->digest, strlen((*p)->digest))));
         return true;
 }
 

@@ -9,28 +9,22 @@
 #include "capo/msg.h"
 #include "cli/run/cmd_run.h"
 
-/* Keep only standard error: readers of the command's other files would wait for the watch to end.
- */
-static void close_files(void)
+static void become_watch(const char *const *argv)
 {
-        int null = open("/dev/null", O_RDWR);
+        pid_t child = fork();
+        int null;
 
+        if (child) /* its parent exits, so init adopts the watch */
+                _exit(child < 0);
+        setsid();
+        /* keep only standard error: readers of other files would wait for the watch to end */
+        null = open("/dev/null", O_RDWR);
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
                 _exit(127);
         if (syscall(SYS_close_range, 3, ~0u, 0)) { /* before Linux 5.9 */
                 for (int fd = 3; fd < 1024; fd++)
                         close(fd);
         }
-}
-
-static void become_watch(const char *const *argv)
-{
-        pid_t child = fork();
-
-        if (child) /* its parent exits, so init adopts the watch */
-                _exit(child < 0);
-        setsid();
-        close_files();
         execv("/proc/self/exe", (char **)(uintptr_t)argv);
         _exit(127);
 }

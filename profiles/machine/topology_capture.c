@@ -24,22 +24,6 @@ struct capture {
 #define PCI_FILE(busid, file, text) \
         capo_sysfs_text(text, sizeof(text), "bus/pci/devices/%s/%s", busid, file)
 
-/* The slower of a device and its port, as in NCCL. */
-static void put_link(const struct capture *c, const char *busid)
-{
-        char own[64], port[64];
-        int own_width, port_width;
-
-        PCI_FILE(busid, "max_link_speed", own);
-        if (PCI_FILE(busid, "../max_link_speed", port) && strtod(port, NULL) < strtod(own, NULL))
-                memcpy(own, port, sizeof own);
-        own_width = (int)capo_sysfs_number(0, "bus/pci/devices/%s/max_link_width", busid);
-        port_width =
-                (int)capo_sysfs_number(own_width, "bus/pci/devices/%s/../max_link_width", busid);
-        fprintf(c->out, " link_speed=\"%s\" link_width=\"%d\"", own,
-                port_width && port_width < own_width ? port_width : own_width);
-}
-
 static void busid_of(hwloc_obj_t o, char out[BUSID])
 {
         const struct hwloc_pcidev_attr_s *p =
@@ -52,18 +36,25 @@ static void put_pci(const struct capture *c, hwloc_obj_t o, int depth)
 {
         const struct hwloc_pcidev_attr_s *p =
                 o->type == HWLOC_OBJ_BRIDGE ? &o->attr->bridge.upstream.pci : &o->attr->pcidev;
-        char busid[BUSID], class[32];
+        char busid[BUSID], class[32], own[64], port[64];
+        int own_width, port_width;
 
         busid_of(o, busid);
         if (!PCI_FILE(busid, "class", class))
                 snprintf(class, sizeof class, "0x%04x00", p->class_id);
+        /* the slower of a device and its port, as in NCCL */
+        PCI_FILE(busid, "max_link_speed", own);
+        if (PCI_FILE(busid, "../max_link_speed", port) && strtod(port, NULL) < strtod(own, NULL))
+                memcpy(own, port, sizeof own);
+        own_width = (int)capo_sysfs_number(0, "bus/pci/devices/%s/max_link_width", busid);
+        port_width =
+                (int)capo_sysfs_number(own_width, "bus/pci/devices/%s/../max_link_width", busid);
         fprintf(c->out,
                 "%*s<pci busid=\"%s\" class=\"%s\" vendor=\"0x%04x\" device=\"0x%04x\" subsystem_vendor=\"0x%04x\" "
-                "subsystem_device=\"0x%04x\"",
+                "subsystem_device=\"0x%04x\" link_speed=\"%s\" link_width=\"%d\">\n",
                 depth * 2, "", busid, class, p->vendor_id, p->device_id, p->subvendor_id,
-                p->subdevice_id);
-        put_link(c, busid);
-        fputs(">\n", c->out);
+                p->subdevice_id, own,
+                port_width && port_width < own_width ? port_width : own_width);
 }
 
 static void put_gpu(struct capture *c, hwloc_obj_t o, int depth)

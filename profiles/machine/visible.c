@@ -3,6 +3,7 @@
  * (NVML; in a container, those of the container), and what the user asks for. CUDA numbers the
  * second list, and so does this. */
 
+#include "core/base/among.h"
 #include "capo/msg.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
@@ -89,19 +90,19 @@ static int match_uuid(const struct candidate *list, int n, const char *word)
 }
 
 /* The PCI id of a GPU tells its model. */
-static const char *model_of(const struct finder *f, int i)
+static const char *model_of(const struct capo_topology *t, int gpu)
 {
-        return capo_xml_get(f->t->pcis[f->t->gpus[f->gpus[i].gpu].pci].xml, "device") ?: "";
+        return capo_xml_get(t->pcis[t->gpus[gpu].pci].xml, "device") ?: "";
 }
 
 static bool models_differ(const struct finder *f)
 {
-        for (int i = 1; i < f->n_gpus; i++) {
-                if (f->t->gpus[f->gpus[0].gpu].sm != f->t->gpus[f->gpus[i].gpu].sm ||
-                    strcmp(model_of(f, 0), model_of(f, i)))
-                        return true;
-        }
-        return false;
+        const struct capo_topology *t = f->t;
+        int first = f->gpus->gpu;
+
+        return ANY_OF(c, f->gpus, f->n_gpus,
+                      t->gpus[c->gpu].sm != t->gpus[first].sm ||
+                              strcmp(model_of(t, c->gpu), model_of(t, first)));
 }
 
 static void take_device(struct finder *f, struct candidate *c, const char *name)
