@@ -4,26 +4,19 @@
  * candidates by the schedule of tuner/sweep.c. Everything is decided before the job starts: the
  * plan is text in the environment.
  */
-#include <math.h>
-
-#include <ftw.h>
-
 #include "capo/collectives.h"
 #include "capo/env.h"
-#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "cli/base/cli_inputs.h"
 #include "cli/run/cmd_run.h"
 #include "cli/run/sweep_search.h"
 #include "core/base/calls.h"
-#include "analysis/log/log_read.h"
 #include "core/base/size.h"
 
 struct sweep {
         struct run run;
         char plan[32768]; /* CAPO_SWEEP */
         const char *refine;
-        double seconds;
         bool print;
 };
 
@@ -83,29 +76,7 @@ static const char *take_calls(void *s, const char *value)
                        : take_value(s, "calls", value, expected);
 }
 
-/* ---- --refine and --seconds ---- */
-
-static double most_calls_per_second;
-
-/* Of the busiest process whose log it is. */
-static int look_at_log(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-        struct capo_log_frame f;
-        struct capo_log_end end;
-        char why[160];
-
-        (void)st;
-        if (type != FTW_F || path[ftw->base] == '.' ||
-            capo_log_open(path, &log, why, sizeof why) < 0)
-                return 0;
-        while (capo_log_next(log, &f) > 0) {
-                if (f.type == CAPO_FRAME_END && capo_log_end(&f, &end) == 0 && end.t_ns > 0)
-                        most_calls_per_second = fmax(most_calls_per_second,
-                                                     (double)end.calls / ((double)end.t_ns / 1e9));
-        }
-        return 0;
-}
+/* ---- --refine ---- */
 
 static int append_list(struct sweep *s, const struct capo_sweep_list *list, const char *name,
                        int *n)
@@ -194,22 +165,8 @@ static void print_plan(const char *text, const struct capo_sweep_plan *plan)
 static int finish_plan(struct sweep *s)
 {
         static struct capo_sweep_plan plan;
-        char why[128], calls[32];
-        double rate;
+        char why[128];
 
-        if (s->seconds > 0) {
-                if (s->refine)
-                        nftw(s->refine, look_at_log, 16, 0);
-                rate = most_calls_per_second;
-                if (rate <= 0)
-                        return capo_fail(
-                                -EINVAL,
-                                "sweep: --seconds needs earlier logs of this job (--refine DIR) to tell how many "
-                                "calls that is; or say --calls N");
-                snprintf(calls, sizeof calls, " calls=%.0f", fmax(1, rate * s->seconds));
-                if (append_plan(s, calls) < 0)
-                        return -EINVAL;
-        }
         /* Try what is named: the experiment is there to check NCCL's prediction. */
         if (strstr(s->plan, "algos=") && strstr(s->plan, "protos=") &&
             !strstr(s->plan, "slower=") && append_plan(s, " slower=0") < 0)
@@ -267,9 +224,6 @@ static const struct cli_option options[] = {
         {"calls", CLI_WHOLE("N", take_calls),
          "calls per communicator to spend; afterwards NCCL chooses (default 20000)",
          .example = "500"},
-        {"seconds", CLI_SECONDS(struct sweep, seconds, "S", 0, INT_MAX),
-         "the same as a time; needs --refine, whose logs tell how many calls that is",
-         .rare = true},
         {"slower", CLI_WHOLE("X", take_slower),
          "leave out what NCCL predicts to be X times slower than its choice (default 4; 0, also with --algos and --protos: try all)",
          .example = "4", .rare = true},
