@@ -27,7 +27,6 @@ void capo_chain_mark(struct capo_other *chain, int func, size_t bytes, int pipe_
                      int n_algos, int n_protos, int reg_buff, int *channels);
 void capo_chain_name(struct capo_other *chain, int func, size_t bytes, int collnet, int nvls,
                      int pipe_ops, int *algo, int *proto, int *channels);
-/** Of a chunk an answer below the smallest grain is dropped, too: NCCL rounds down to the grain and
- * would divide by zero. */
+/** A chunk below the smallest grain is dropped: NCCL rounds down to it and would divide by 0. */
 void capo_chain_chunk(struct capo_other *chain, int func, size_t bytes, int algo, int proto,
                       int channels, size_t *chunk);

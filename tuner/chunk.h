@@ -20,8 +20,7 @@ struct capo_chunks {
         } last[CAPO_NCCL_COLLS];
 };
 
-/** capo_chunks_note() - a cost table was answered with @choice; algo 0: it was left as it is.
- * @bytes as NCCL gives them. */
+/** capo_chunks_note() - a cost table got @choice; algo 0: left as it is. @bytes as NCCL's. */
 void capo_chunks_note(struct capo_chunks *chunks, int func, uint64_t bytes,
                       struct capo_choice choice);
 

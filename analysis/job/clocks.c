@@ -10,8 +10,7 @@ double capo_clocks_ns(const struct capo_clocks *s, uint32_t process, uint64_t t)
         return s->processes[process].offset + (double)t * s->processes[process].scale;
 }
 
-/* For all processes of a host, CLOCK_MONOTONIC is converted with the real time that the host's
- * first process recorded. */
+/* A host's processes take CLOCK_MONOTONIC with the real time that its first one recorded. */
 void capo_clocks_make(struct capo_clocks *s, const struct capo_job *job,
                       struct capo_meet *const *meets)
 {

@@ -177,8 +177,7 @@ static uint32_t in_order(struct group *group, uint32_t n)
         return kept;
 }
 
-/* Put all logs connected by communicators into one group, then join groups that can be of one job.
- * Return: how many. */
+/* Groups of logs that communicators connect; those of one job, maybe, join. Return: how many. */
 static uint32_t make_groups(struct all *all, struct group *group)
 {
         uint32_t n;

@@ -26,8 +26,7 @@ static void *copy_in(int fd, size_t size)
         off_t at = 0, hole;
         ssize_t n;
 
-        /* A live process's file may grow after its size was read. Counts are copied before the
-         * records that they count. */
+        /* A live process's file may grow meanwhile. Counts are copied before their records. */
         while (p != MAP_FAILED && (at = lseek(fd, at, SEEK_DATA)) >= 0 && (size_t)at < size) {
                 hole = lseek(fd, at, SEEK_HOLE);
                 hole = hole < 0 || (size_t)hole > size ? (off_t)size : hole;

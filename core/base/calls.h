@@ -39,8 +39,7 @@ unsigned capo_call_find(const char *name);
 const char *capo_algo_name(unsigned algo);
 const char *capo_proto_name(unsigned proto);
 
-/** capo_proto_grain() - bytes that the protocol moves at least, and of which its chunks are
- * multiples; 0 for unknown. */
+/** capo_proto_grain() - bytes that the protocol moves at least, in multiples; 0 for unknown. */
 unsigned capo_proto_grain(unsigned proto);
 
 /** capo_ran_algo(), capo_ran_proto() - the same of what ran (capo_record.algo_proto): Ring and
@@ -76,8 +75,7 @@ char *capo_algo_words(const char *last, char *text, size_t room);
 char *capo_proto_words(const char *last, char *text, size_t room);
 char *capo_coll_words(const char *last, char *text, size_t room);
 
-/** capo_pair_offered() - has any NCCL this algorithm with this protocol for this collective?
- * Unknown algorithms are. */
+/** capo_pair_offered() - has any NCCL this pair for this collective? Unknown algorithms are. */
 bool capo_pair_offered(unsigned coll, unsigned algo, unsigned proto);
 
 /** capo_coll_word() - the key of the collective in a profile: "allreduce", ... @coll < CAPO_COLLS.
@@ -99,8 +97,7 @@ const char *capo_clock_name(unsigned clock);
 /** capo_type_size() - bytes of one ncclDataType_t element; 0 for one this version does not know. */
 unsigned capo_type_size(unsigned type);
 
-/** capo_type_name(), capo_op_name() - nccl-tests' spelling ("float", "half", "bfloat16"; "sum",
- * ...), "none" when absent. */
+/** capo_type_name(), capo_op_name() - as nccl-tests ("float", "half", "sum", ...); "none". */
 const char *capo_type_name(unsigned type);
 const char *capo_op_name(unsigned op);
 

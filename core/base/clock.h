@@ -69,8 +69,7 @@ void capo_clock_update(struct capo_timebase *clock);
  * Where the clock does not move in ten the rate is that of the kernel's own. */
 void capo_clock_ready(struct capo_timebase *clock);
 
-/** capo_clock_span() - ticks in ns; UINT64_MAX if they do not fit (the file of another process,
- * damaged). Needs a rate. */
+/** capo_clock_span() - ticks in ns; UINT64_MAX: too many (a damaged file's). Needs a rate. */
 static inline uint64_t capo_clock_span(const struct capo_timebase *clock, uint64_t ticks)
 {
         double ns = (double)ticks * clock->ns_per_tick + 0.5;

@@ -243,8 +243,7 @@ static unsigned read_lnotab(struct table *t, unsigned line, int at)
         return line;
 }
 
-/* 3.10 (PEP 626): pairs of so many bytes, which are so many lines further than those before; -128:
- * they have no line. */
+/* 3.10 (PEP 626): pairs of so many bytes, so many lines on from those before; -128: no line. */
 static unsigned read_pairs(struct table *t, unsigned line, int at)
 {
         for (int end = 0; !t->ended;) {

@@ -93,8 +93,7 @@ uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread);
 /** capo_py_frame() - the frame at that address. False: there is none. */
 bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_frame *out);
 
-/** capo_py_frame_bytes() - of a frame are looked at, from its address on; capo_py_frame_in() - that
- * with these bytes. */
+/** capo_py_frame_bytes() - of a frame are looked at; capo_py_frame_in() - that with these bytes. */
 size_t capo_py_frame_bytes(const struct capo_py_layout *l);
 struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint8_t *raw);
 

@@ -36,8 +36,7 @@ struct capo_clock_sample {
         unsigned max_mhz, celsius; /* 0 not known */
 };
 
-/** capo_clock_sample() - between Init_v2() and Shutdown(). @busid: "0000:1b:00.0". Return: 0; -EIO:
- * NVML does not say. */
+/** capo_clock_sample() - after Init_v2(). @busid: "0000:1b:00.0". Return: 0; -EIO: not known. */
 int capo_clock_sample(const struct capo_nvml_clocks *nvml, const char *busid,
                       struct capo_clock_sample *out);
 

@@ -411,8 +411,7 @@ int capo_layout_from_launcher(capo_layout_getenv get, void *user, bool in_rank,
                 n = 1;
         }
         n += collect_claims(get, user, in_rank, claims + n, out);
-        /* The launcher nearest to the ranks knows how many there are; Slurm may have started one
-         * torchrun per node. */
+        /* The launcher nearest to the ranks knows how many; Slurm may start a torchrun per node. */
         for (size_t i = 0; i < n && !out->n_ranks; i++) {
                 if (claims[i].n_ranks &&
                     (strcmp(claims[i].variable, CAPO_ENV_layout) != 0 || n == 1)) {

@@ -30,8 +30,7 @@ struct capo_layout {
  * -E2BIG too many runs or more than 2^24 ranks. */
 int capo_layout_add(struct capo_layout *l, uint32_t ranks, uint32_t nodes);
 
-/** capo_layout_ordered() - does the order of its nodes matter? It does with three and more nodes of
- * two sizes. */
+/** capo_layout_ordered() - does its nodes' order matter? Of three and more of two sizes it does. */
 bool capo_layout_ordered(const struct capo_layout *l);
 
 /** capo_layout_in_any_order() - @l without its order: sorted, any_order set where order matters. */
@@ -42,8 +41,7 @@ struct capo_layout capo_layout_in_any_order(const struct capo_layout *l);
  * success. */
 int capo_layout_parse(const char *text, struct capo_layout *out, const char **at);
 
-/** capo_layout_parse_slurm() - Slurm's "3,5", "4(x2),2" (sbatch(1), SLURM_TASKS_PER_NODE). Return:
- * as above. */
+/** capo_layout_parse_slurm() - "3,5", "4(x2),2" (SLURM_TASKS_PER_NODE). Return: as above. */
 int capo_layout_parse_slurm(const char *text, struct capo_layout *out);
 
 /** capo_layout_print() - the canonical text; "" for a layout not known. Return: @text. */
@@ -53,8 +51,7 @@ char *capo_layout_print(const struct capo_layout *l, char *text, size_t room);
  */
 bool capo_layout_equal(const struct capo_layout *a, const struct capo_layout *b);
 
-/** capo_layout_covers() - does what holds for @outer hold for @inner? Equal, or @outer is in any
- * order. */
+/** capo_layout_covers() - does what holds for @outer hold for @inner? Equal, or in any order. */
 bool capo_layout_covers(const struct capo_layout *outer, const struct capo_layout *inner);
 
 /** capo_layout_text_covers() - the same of texts; also of words such as "even", if equal. */
@@ -70,8 +67,7 @@ struct capo_layout_reported {
         int min_local, max_local; /* tuner ABI v5 and later */
 };
 
-/* Who settled a layout. The order is that of strength: a source nearer to the top is believed
- * against those below. */
+/* Who settled a layout. A source nearer to the top is believed against those below. */
 enum capo_layout_source {
         CAPO_LAYOUT_UNKNOWN = 0,
         CAPO_LAYOUT_NCCL,     /* the numbers NCCL gave leave one possibility */

@@ -27,8 +27,7 @@ static void disable_cancel(void)
         }
 }
 
-/* The type last: going back to an asynchronous one is what ends a thread that was cancelled
- * meanwhile. */
+/* The type last: going back to an asynchronous one ends a thread cancelled meanwhile. */
 static void restore_cancel(void)
 {
         int state = mine.state,

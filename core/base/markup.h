@@ -3,8 +3,7 @@
 
 #include <stdio.h>
 
-/** capo_markup_text() - @text as content or as a double-quoted attribute of XML, HTML: < > & "
- * as entities. */
+/** capo_markup_text() - @text in XML or HTML, in double quotes or not: < > & " as entities. */
 void capo_markup_text(FILE *out, const char *text);
 
 /** capo_markup_csv() - @text as a cell of CSV: quoted where RFC 4180 wants it A text that a

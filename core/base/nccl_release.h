@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Releases of NCCL: one number for each, X*10000 + Y*100 + Z (NCCL_VERSION_CODE since 2.9), 0 where
- * it is not known. */
+/* NCCL's releases as X*10000 + Y*100 + Z (NCCL_VERSION_CODE since 2.9), 0 where not known. */
 #pragma once
 
 #include "core/base/util.h"
@@ -18,8 +17,7 @@ int capo_nccl_code(int said);
  * Return: 0; -EINVAL: not a release. */
 int capo_nccl_parse(const char *text, int *first, int *last, const char **end);
 
-/** capo_nccl_named() - the one release a program names: 22902 of "2.29.2" and of "2.29.2+cuda13.1";
- * 0 when it is none. */
+/** capo_nccl_named() - a release by name: 22902 of "2.29.2" and "2.29.2+cuda13.1"; 0: none. */
 int capo_nccl_named(const char *text);
 
 /** capo_nccl_text() - "2.29.2" of 22902 and, read in the old way, "2.7.8" of 2708; "?" of 0. @text:

@@ -84,8 +84,7 @@ int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
         return pthread_key_create(key, destroy);
 }
 
-/* Functions since 2.33, macros over __xstat before. The kernel's structure is glibc's on these
- * architectures. */
+/* Functions since 2.33, macros over __xstat before. The kernel's structure is glibc's here. */
 static int stat_at(int fd, const char *path, void *out, int flags)
 {
         return (int)syscall(SYS_newfstatat, fd, path, out, flags);

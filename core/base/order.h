@@ -4,8 +4,7 @@
 
 #include "core/base/util.h"
 
-/* Below, like or above 0 as @a is below, like or above @b. By several things: CAPO_ORDER(...) ?:
- * CAPO_ORDER(...). */
+/* Below, like or above 0, as @a to @b. By several things: CAPO_ORDER(...) ?: CAPO_ORDER(...). */
 #define CAPO_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* CAPO_ORDERED() - define @name for qsort() and bsearch(): the order of the items a and b, by the
@@ -74,8 +73,7 @@ static inline double capo_nth(double *v, size_t n, size_t k)
         return v[k];
 }
 
-/** capo_middle() - reorders @v. Return: its median, of an even number the lower one of the two; 0
- * of none. */
+/** capo_middle() - reorders @v. Return: its median, the lower of two; 0 of none. */
 static inline double capo_middle(double *v, size_t n)
 {
         return n ? capo_nth(v, n, (n - 1) / 2) : 0;

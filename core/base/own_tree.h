@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree that one of capo's files belongs to: the build tree, or the prefix it was installed to,
- * wherever that was moved. */
+/* The tree of one of capo's files: the build's, or where it was installed, or moved to. */
 #pragma once
 
 #include <stddef.h>

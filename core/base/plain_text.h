@@ -19,8 +19,7 @@
  * Return: bytes that are decided, n when @last. */
 size_t capo_plain(char *text, size_t n, bool styles, bool last);
 
-/** capo_plain_line() - the same of a whole text that must stay on one line: without newline, tab
- * and styles. */
+/** capo_plain_line() - the same of text for one line: without newline, tab and styles. */
 void capo_plain_line(char *text, size_t n);
 
 /** capo_utf8_put() - the letter @c, up to 10FFFF, to @text. Return: bytes, 1 to 4. */

@@ -66,8 +66,7 @@ static size_t key_bytes(const char *text, size_t n)
         return i;
 }
 
-/* How many bytes at @text are one word that nobody chose: hex digits, or letters and digits of all
- * kinds. 0: it is none. */
+/* Bytes at @text of one word that nobody chose: hex digits, or letters and digits of all kinds. */
 static size_t random_word(const char *text, size_t n)
 {
         size_t i = 0, digits = 0, upper = 0, lower = 0, hex = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets in the arguments of a program, by known patterns: a log and a page are passed on. What
- * looks like none stays. */
+/* Secrets in a program's arguments, by known patterns, as logs are passed on. The rest stays. */
 #pragma once
 
 #include <stddef.h>

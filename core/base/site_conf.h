@@ -34,8 +34,7 @@ uint32_t capo_site_hash(const char *text, const char *fault);
  * CAPO_RUN_PID has it? Then it has printed what is wrong. Another node may have another file. */
 bool capo_site_is_known(const char *text, const char *fault);
 
-/** capo_site_warn() - print @fault, unless it is "", capo_site_is_known(), or one was printed in
- * this process. */
+/** capo_site_warn() - print @fault, unless it is "", known, or one was printed here before. */
 void capo_site_warn(const char *text, const char *fault);
 
 /** capo_site_value() - NULL: the file does not have the setting. */

@@ -11,11 +11,9 @@
 __attribute__((format(printf, 3, 4))) char *capo_append(char *text, size_t room, const char *format,
                                                         ...);
 
-/** capo_print() - printf() into memory of its own. Return: the text, which the caller frees; NULL
- * no memory. */
+/** capo_print() - printf() into memory that the caller frees. NULL: no memory. */
 __attribute__((format(printf, 1, 0))) char *capo_print(const char *format, va_list args);
 
-/** capo_text_when() - a time of the wall clock, here, as strftime() says it; "" where that is not
- * known. Return: @text. */
+/** capo_text_when() - local time as strftime() says it; "": not known. Return: @text. */
 __attribute__((format(strftime, 2, 0))) char *capo_text_when(uint64_t real_ns, const char *format,
                                                              char text[32]);

@@ -31,8 +31,7 @@ static const char *find_stat_field(const char *text, int n)
         return p && *p == ' ' ? p + 1 : NULL;
 }
 
-/* A process whose first thread has ended has the state Z, and lives as long as it has other
- * threads. 0: it has exited. */
+/* State Z: the first thread has ended. It lives while it has others. 0: it has exited. */
 static long threads_left(const char *text)
 {
         const char *state = find_stat_field(text, 3), *threads = find_stat_field(text, 20);

@@ -21,8 +21,7 @@ bool capo_alive_last(long own);
 /** capo_alive_namespace() - the inode of our pid namespace; 0 not known. */
 uint64_t capo_alive_namespace(void);
 
-/** capo_alive_lock() - take the lock on the whole file, for as long as it is open. Return: 0;
- * -errno: another has it. */
+/** capo_alive_lock() - lock the whole file while it is open. Return: 0; -errno: another has it. */
 int capo_alive_lock(int fd);
 
 /** capo_alive_locked() - has another process the lock? It is not taken for that, not even for a

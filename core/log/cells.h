@@ -23,12 +23,10 @@ void capo_cells_know(struct capo_cells *c);
 /** capo_cells_count() - @r, as it was in the ring, in its cell and its call site. */
 void capo_cells_count(struct capo_cells *c, const struct capo_record *r);
 
-/** capo_cells_number() - the index of the cell that @r is counted in; CAPO_NO_NUMBER when it has
- * none of its own. */
+/** capo_cells_number() - the index of the cell that counts @r; CAPO_NO_NUMBER: none. */
 uint32_t capo_cells_number(struct capo_cells *c, const struct capo_record *r);
 
-/** capo_cells_write() - CELL frames of the cells that have changed since they were written; with
- * @again of all. */
+/** capo_cells_write() - CELL frames of cells changed since they were written; with @again all. */
 void capo_cells_write(struct capo_cells *c, struct capo_output *out, bool again);
 
 /** capo_host_ns() - how long the call took; 0 where the clock went backwards. */

@@ -35,8 +35,7 @@ struct capo_drain {
         char text[96u << 10];        /* the largest piece of text */
 };
 
-/* The segment may be a dead process's and damaged, so every number in it is
- * checked before it is used. */
+/* A dead process's segment may be damaged: every number in it is checked before its use. */
 static void copy_text(const struct capo_drain *d, uint64_t at, void *out, size_t n)
 {
         const struct capo_area *a = &d->h->areas[CAPO_AREA_TEXT];

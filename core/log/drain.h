@@ -28,8 +28,7 @@ int capo_drain_create_log(struct capo_drain *d);
  * that has no name (memfd_create), and no other is touched. @fd stays the caller's. */
 void capo_drain_into(struct capo_drain *d, int fd);
 
-/** capo_drain_take_over() - go on with the log of a dead process, at its last commit; made when it
- * is missing. */
+/** capo_drain_take_over() - go on with a dead process's log, at its last commit, or make it. */
 int capo_drain_take_over(struct capo_drain *d);
 
 /** capo_drain_round() - take out what is finished; with trace_all write the blocks that are full
@@ -42,16 +41,13 @@ bool capo_drain_waits(const struct capo_drain *d);
 /** capo_drain_fullest() - after a round: how full the fullest ring was before it, 0 .. 1. */
 double capo_drain_fullest(const struct capo_drain *d);
 
-/** capo_drain_checkpoint() - write text, communicators, sites and cells that changed, and a
- * not-clean END. */
+/** capo_drain_checkpoint() - write text, what changed of the rest, and a not-clean END. */
 int capo_drain_checkpoint(struct capo_drain *d);
 
-/** capo_drain_text() - write waiting text only (soon after start, so that the log says early whose
- * it is). */
+/** capo_drain_text() - write waiting text only (early, so that the log says whose it is). */
 int capo_drain_text(struct capo_drain *d);
 
-/** capo_drain_goes_on() - what capo_drain_finish() writes need not be the last: it leaves the log
- * open. */
+/** capo_drain_goes_on() - capo_drain_finish() may not be the last: it leaves the log open. */
 void capo_drain_goes_on(struct capo_drain *d);
 
 /** capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 killed); sync
@@ -70,8 +66,7 @@ bool capo_drain_quiet(const struct capo_drain *d);
  * to 10 seconds. @before_ns: 0 the first time. */
 uint64_t capo_drain_wait(uint64_t *before_ns);
 
-/** capo_drain_resolve() - who turns a site's pc[] into text, on the draining side; NULL: numbers
- * only. */
+/** capo_drain_resolve() - who turns a site's pc[] into text, when drained; NULL: numbers only. */
 void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text);
 
 /** capo_drain_name_site() - name one new site, in a round that has time for it. */

@@ -129,8 +129,7 @@ struct capo_fabric_text {
         void (*out)(unsigned type, const char *text, size_t size); /* of frame CAPO_FRAME_FABRIC */
 };
 
-/** capo_fabric_begin() - begin snapshot number @snapshot; @out is called with each piece of whole
- * lines */
+/** capo_fabric_begin() - begin snapshot @snapshot; @out is called with pieces of whole lines */
 void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
                        void (*out)(unsigned type, const char *text, size_t size));
 

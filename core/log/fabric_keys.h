@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/log/fabric_frame.def as tables, for the two files that walk them: fabric_write.c and
- * fabric_read.c. */
+/* core/log/fabric_frame.def as tables, for fabric_write.c and fabric_read.c. */
 #pragma once
 
 #include "core/log/fabric_kinds.h"

@@ -10,8 +10,7 @@
 #include "capo/frame_types.h"
 #include "core/log/flight.h"
 
-/* The frame of a block with what its columns are padded with; twice, because a block may end at a
- * stretch of calls. */
+/* A block's frame and its columns' padding; twice, as it may end at a stretch of calls. */
 #define BLOCK_BYTES_MOST (2 * (16 + sizeof(struct capo_log_block) + 6 * 8))
 /* A call that needs a shape and a block for itself alone, or a frame of its own. */
 #define CALL_BYTES_MOST (24 + sizeof(struct capo_log_shape) + BLOCK_BYTES_MOST)
@@ -54,8 +53,7 @@ static void shapes_write(struct capo_flight *f)
         }
 }
 
-/* Each field has a way into the log, by the last word of its row: a word without a line here does
- * not compile. */
+/* Each field's way into the log, by its row's last word: one without a line does not compile. */
 #define KEPT_SHAPE(name) shape.name = r->name;
 #define KEPT_BEGIN(name) /* batch_write() has the columns */
 #define KEPT_END(name)
@@ -216,8 +214,7 @@ static const struct capo_record *flight_at(const struct capo_flight *f, uint64_t
         return capo_area_at(f->seg, CAPO_AREA_FLIGHT, i & (f->seg->header->flight_records - 1));
 }
 
-/* For how many more bytes of calls the file has room. Cells and descriptions have the last
- * quarter. */
+/* Bytes of calls that the file has room for. Cells and descriptions have the last quarter. */
 static uint64_t bytes_that_fit(const struct capo_flight *f)
 {
         const struct capo_segment_header *h = f->seg->header;

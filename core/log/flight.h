@@ -34,8 +34,7 @@ void capo_flight_keep(struct capo_flight *f, const struct capo_record *r);
 /** capo_flight_is_last() - is @r, byte for byte, what was kept last? */
 bool capo_flight_is_last(const struct capo_flight *f, const struct capo_record *r);
 
-/** capo_flight_write() - records @from .. @to - 1 (counted since ever) as frames; of what was
- * overwritten, nothing. */
+/** capo_flight_write() - records @from .. @to - 1 (since ever) as frames, but overwritten ones. */
 void capo_flight_write(struct capo_flight *f, uint64_t from, uint64_t to);
 
 /** capo_flight_restart() - number shapes from 0 again: the log may have lost some. */

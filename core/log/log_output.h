@@ -18,12 +18,10 @@ struct capo_output {
 /** capo_output_init() - @o is zeroed; no file is touched yet. */
 void capo_output_init(struct capo_output *o, struct capo_segment_header *h);
 
-/** capo_output_create() - make the log at header.log_path, or beside it where that name is taken.
- * Return: 0; -errno. */
+/** capo_output_create() - the log at header.log_path, or beside a taken name. Return: 0; -errno. */
 int capo_output_create(struct capo_output *o);
 
-/** capo_output_take_over() - go on with a dead process's log at its last commit; made when it is
- * missing. */
+/** capo_output_take_over() - go on with a dead process's log at its last commit, or make it. */
 int capo_output_take_over(struct capo_output *o);
 
 /** capo_output_frame() - a frame of two parts. Return: 0; -errno, and then resync is set. */
@@ -44,6 +42,5 @@ void capo_output_back(struct capo_output *o, const struct capo_output_mark *mark
 /** capo_output_lost() - has a frame since @mark not been written? */
 bool capo_output_lost(const struct capo_output *o, const struct capo_output_mark *mark);
 
-/** capo_output_flush() - what waits goes to the file, and what is in the file becomes true. Return:
- * 0; -errno. */
+/** capo_output_flush() - what waits goes to the file, and becomes true. Return: 0; -errno. */
 int capo_output_flush(struct capo_output *o);

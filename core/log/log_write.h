@@ -60,8 +60,7 @@ int capo_log_flush(struct capo_log_writer *w);
 /** capo_log_cut() - what waits is dropped, and the file ends at @bytes again. */
 void capo_log_cut(struct capo_log_writer *w, uint64_t bytes);
 
-/** capo_log_forget() - close, if the descriptor is still our file, and write nothing more: in a
- * fork's child. */
+/** capo_log_forget() - in a fork's child: close what is still our file, and write no more. */
 void capo_log_forget(struct capo_log_writer *w);
 
 /** capo_log_finish() - flush, sync when @sync, close. */

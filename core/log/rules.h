@@ -27,8 +27,7 @@ struct capo_rules_row {
         char turned[128];  /* what calls are turned for (capo_row_turned_text()); "" */
 };
 
-/** capo_rules_put() - DIGEST, MODELLED, FILE, NAME, TURNS, MORE, SWEEP: a line of @key and what
- * @format makes. */
+/** capo_rules_put() - DIGEST, MODELLED, FILE, NAME, TURNS, MORE, SWEEP: a line of @key and text. */
 void capo_rules_put(FILE *out, const char *key, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 

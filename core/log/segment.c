@@ -147,8 +147,7 @@ static bool is_ours(const struct capo_segment *seg, int fd)
         return fstat(fd, &st) == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino;
 }
 
-/* Is the descriptor still our file? A program may have closed all it knew, and opened others since:
- * then by its name again. */
+/* Is the descriptor still our file? A program may close and open others: then by its name. */
 static bool have_file(struct capo_segment *seg)
 {
         _cleanup_close_ int fd = -1;
@@ -164,8 +163,7 @@ static bool have_file(struct capo_segment *seg)
         return true;
 }
 
-/* This memory is the process's alone. Nothing is lost but by a kill, and a reader of the file finds
- * zeros there. */
+/* The process's own memory. Nothing is lost but by a kill; a reader of the file finds zeros. */
 static void note_private(struct capo_segment *seg, bool file)
 {
         if (!atomic_exchange(&seg->header->went_private, 1))

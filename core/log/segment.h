@@ -80,8 +80,7 @@ struct capo_seg_comm {
 };
 static_assert(sizeof(struct capo_seg_comm) == 288, "layout");
 
-/* State of the stream of a communicator's last call, as the driver reports it
- * (shim/gpu/stream_ask.c). */
+/* State of a communicator's last stream, by the driver (shim/gpu/stream_ask.c). */
 enum capo_comm_gpu {
         CAPO_COMM_NOT_ASKED,
         CAPO_COMM_BUSY, /* something on it had not ended */
@@ -227,8 +226,7 @@ static inline void capo_segment_step(struct capo_segment_header *h)
  * the counts of records of @h. */
 void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segment_config *config);
 
-/** capo_segment_whole() - @seg is the layout of @header, mapped as one, of @size bytes. Return: 0;
- * -ENOMEM. */
+/** capo_segment_whole() - @seg as @header lays it out, one map of @size. Return: 0; -ENOMEM. */
 int capo_segment_whole(struct capo_segment *seg, struct capo_segment_header *header, size_t size);
 
 /** capo_segment_unmap() - what is mapped of @seg; the file stays as it is. */
@@ -281,8 +279,7 @@ uint64_t capo_round_up(uint64_t v, uint64_t to);
 /** capo_ring_bytes() - of a ring with so many records. */
 uint64_t capo_ring_bytes(uint64_t records);
 
-/** capo_step_end() - where the memory ends that is taken for @bytes of an area: whole pages; behind
- * the first few, some ahead. */
+/** capo_step_end() - where memory for @bytes of an area ends: whole pages, later some ahead. */
 uint64_t capo_step_end(uint64_t bytes);
 
 /** capo_map_own() - memory of the process alone; NULL: there are no addresses. */

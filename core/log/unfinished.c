@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. The segment may be a dead process's and damaged: every index is masked, every
- * number checked. */
+/* A dead process's segment may be damaged: indexes are masked, numbers checked. */
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/log/info.h"

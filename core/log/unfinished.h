@@ -29,8 +29,7 @@ enum capo_unfinished_where {
         CAPO_UNFINISHED_WHERES,
 };
 
-/** capo_unfinished_each() - hear of each call that capo_unfinished() has a line of; @found: times
- * in ticks, not to be kept. */
+/** capo_unfinished_each() - @found each call of capo_unfinished(); times in ticks, not to keep. */
 typedef void (*capo_unfinished_fn)(enum capo_unfinished_where where, const struct capo_record *r,
                                    void *arg);
 void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn found, void *arg);

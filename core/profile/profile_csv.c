@@ -38,8 +38,7 @@ struct line {
         unsigned n;
 };
 
-/* Cut the line into fields; the count may be wrong, the caller looks. false: a field is too long to
- * be any word of ours. */
+/* Cut into fields; the caller looks at the count. false: one is too long for a word of ours. */
 static bool split_line(struct line *l, enum field *bad)
 {
         const char *p = l->begin;
@@ -235,8 +234,7 @@ static bool when_fits_csv(const struct capo_when *w)
                !w->comm && !w->link;
 }
 
-/* One thing that is left out, said once. What it is called is somebody's text, and @to a terminal,
- * perhaps. */
+/* One thing left out, said once. Its name is somebody's text, and @to a terminal, perhaps. */
 static void __attribute__((format(printf, 4, 5)))
 report_omission(FILE *to, const struct capo_profile *p, uint32_t line, const char *format, ...)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that make up the profile reader and writer share with each other and with nobody
- * else. */
+/* What the files of the profile reader and writer share with each other only. */
 #pragma once
 
 #include "capo/profile.h"
@@ -8,8 +7,7 @@
 
 extern const struct capo_when capo_when_any;
 
-/** capo_profile_parse_json(), capo_profile_parse_csv() - fill the empty @profile; 0, -EINVAL or
- * -ENOMEM with @fault. */
+/** capo_profile_parse_json(), capo_profile_parse_csv() - fill @profile; 0; -errno with @fault. */
 int capo_profile_parse_json(struct capo_profile *profile, const char *text, size_t size,
                             struct capo_fault *fault);
 int capo_profile_parse_csv(struct capo_profile *profile, const char *text, size_t size,

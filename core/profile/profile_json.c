@@ -248,8 +248,7 @@ bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct 
         return capo_json_fail(r, where, "%s", text);
 }
 
-/* The next key when it is @word, written without escapes and with no blanks but the usual ones;
- * else nothing is taken. */
+/* The next key if it is @word without escapes and odd blanks; else nothing is taken. */
 static bool key_is(struct capo_json *r, struct capo_slice word)
 {
         const char *p = r->at;
@@ -270,8 +269,7 @@ static bool key_is(struct capo_json *r, struct capo_slice word)
         return true;
 }
 
-/* Writers keep the order of the tables, so what stands there is nearly always a key behind the last
- * one seen. */
+/* Writers keep the tables' order: what stands there is nearly always a key behind the last. */
 int capo_json_next(struct capo_json *r, const struct capo_slice *words, size_t n, uint32_t *seen)
 {
         struct capo_slice key;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pull reader for JSON that knows where it is: every failure is "file:line:column: expected ...,
- * found ...". */
+/* A pull reader for JSON whose failures are "file:line:column: expected ..., found ...". */
 #pragma once
 
 #include "core/profile/value.h"
@@ -26,14 +25,12 @@ struct capo_json {
         size_t scratch_room;
 };
 
-/** capo_json_init() - read @text; @file is the name in faults. capo_json_finish() releases the
- * scratch. */
+/** capo_json_init() - read @text of @file. capo_json_finish() releases the scratch. */
 void capo_json_init(struct capo_json *r, const char *text, size_t size, const char *file,
                     struct capo_fault *fault);
 void capo_json_finish(struct capo_json *r);
 
-/** capo_json_fail() - record the first failure, at @where, as "expected @expected..., found <what
- * is there>"; false. */
+/** capo_json_fail() - the first failure, at @where: "expected @expected..., found ..."; false. */
 bool capo_json_fail(struct capo_json *r, const char *where, const char *expected, ...)
         __attribute__((format(printf, 3, 4)));
 
@@ -76,8 +73,7 @@ bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct 
  * 0-terminated), with its colon; each at most once, kept in *@seen, which begins as 0. -1 at '}'
  * (taken) or failure. */
 int capo_json_next(struct capo_json *r, const struct capo_slice *words, size_t n, uint32_t *seen);
-/** capo_json_text() - a text value as a C string in @out; one that does not fit, or has a zero in
- * it, fails as @what. */
+/** capo_json_text() - a text as a C string in @out; too long or with a zero, it fails as @what. */
 bool capo_json_text(struct capo_json *r, char *out, size_t room, const char *what);
 
 /** capo_json_end() - nothing but blanks follows. */

@@ -122,8 +122,7 @@ static const struct capo_table *table_new(struct capo_tables *t, const struct st
         for (unsigned o = 0; o < 64; o++) {
                 uint32_t n = 1u << bits[o], shift = o - bits[o];
 
-                /* The highest bit is in size >> shift, except for size 0, which shares its bucket
-                 * with 1. */
+                /* The highest bit is in size >> shift, except for 0, in the bucket of 1. */
                 table->octave[o] =
                         o ? (struct capo_octave){shift, at - n} : (struct capo_octave){1, at};
                 for (uint32_t k = 0; k < n; k++) {

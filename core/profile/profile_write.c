@@ -28,8 +28,7 @@ static void put_size(FILE *out, uint64_t bytes)
         fprintf(out, "%llu", (unsigned long long)bytes);
 }
 
-/* The value of condition @k as text, NULL when it is not set. @quotes: whether JSON wants quotes
- * round it. */
+/* Condition @k as text, NULL when it is not set. @quotes: as JSON wants them round it. */
 static const char *when_value(const struct capo_when *when, const struct when_key *k, char *text,
                               size_t room, bool *quotes)
 {
@@ -178,8 +177,7 @@ static void put_constants(FILE *out, const struct capo_rule *rule)
         fputs("\n      ]", out);
 }
 
-/* A rule of a CSV profile may have sizes without an opinion and overlaps; JSON rows cannot say
- * that. */
+/* A CSV's rule may have sizes without an opinion and overlaps, JSON rows not. */
 int capo_profile_write(const struct capo_profile *p, FILE *out)
 {
         static const char *const sections[] = {"provenance", "platform"};

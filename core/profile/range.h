@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges in a profile: a number, or text such as "4-8", "16-", "2.28-2.30". docs/profile-format.md
- * has the grammar. */
+/* Ranges: a number or text as "4-8", "16-", "2.28-2.30". docs/profile-format.md has the grammar. */
 #pragma once
 
 #include "capo/profile.h"

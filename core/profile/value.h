@@ -4,12 +4,10 @@
 
 #include "core/base/util.h"
 
-/** capo_number_read() - the number at @p, as far as it goes. Return: one past it; NULL: none is
- * there, or it is too large. */
+/** capo_number_read() - the number at @p. Return: one past it; NULL: none, or it is too large. */
 const char *capo_number_read(const char *p, const char *end, double *out);
 
-/** capo_number_parse() - decimal number of @size bytes, whatever the locale. false: not one, or too
- * large. */
+/** capo_number_parse() - decimal of @size bytes in any locale. false: not one, or too large. */
 bool capo_number_parse(const char *text, size_t size, double *out);
 
 /** capo_number_print() - shortest decimal that reads back equal, whatever the locale;

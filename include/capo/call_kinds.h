@@ -4,8 +4,7 @@
  * rows. */
 #pragma once
 
-/* The clock that made the duration. A host time of an NCCL call is the enqueue, not the
- * transfer. */
+/* The clock of a duration. A host time of an NCCL call is the enqueue, not the transfer. */
 enum capo_clock {
         CAPO_CLOCK_NONE =
                 0, /* not timed by itself: member of a group, or captured into a CUDA graph */

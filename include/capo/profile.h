@@ -22,8 +22,7 @@
 
 #define CAPO_PROFILE_VERSION 1
 
-/* Both ends included. CAPO_ANY matches all, also a value that is not known; any other range needs a
- * known value. */
+/* Both ends included. CAPO_ANY matches also values not known; other ranges do not. */
 struct capo_range {
         double min, max;
 };
@@ -126,8 +125,7 @@ struct capo_rule {
         uint32_t n_constants;
 };
 
-/* A line of "provenance" or "platform": a key and its value as JSON text ("\"me\"", "40", "[1,
- * 2]"). */
+/* A line of "provenance" or "platform": key and value as JSON ("\"me\"", "40", "[1, 2]"). */
 struct capo_note {
         const char *key, *json;
 };
@@ -165,8 +163,7 @@ struct capo_fault {
 int capo_profile_load(const char *path, struct capo_profile **out, struct capo_fault *fault);
 #define CAPO_PROFILE_BYTES_MAX (256u << 20)
 
-/** capo_profile_parse() - the same from memory. @text need not end in 0; @file is the name used in
- * faults. */
+/** capo_profile_parse() - the same from memory. @text may lack a 0; @file is named in faults. */
 int capo_profile_parse(const char *text, size_t size, const char *file, struct capo_profile **out,
                        struct capo_fault *fault);
 
@@ -210,12 +207,10 @@ struct capo_rule *capo_profile_rule(struct capo_profile *profile, enum capo_basi
  * Return: 0; -EINVAL out of order, no rule yet, or only one of algo and proto given; -ENOMEM. */
 int capo_profile_row(struct capo_profile *profile, const struct capo_row *row);
 
-/** capo_profile_constant() - append a constant to the last rule. 0; -EINVAL no rule or index out of
- * range; -ENOMEM. */
+/** capo_profile_constant() - append to the last rule. 0; -EINVAL no rule or index; -ENOMEM. */
 int capo_profile_constant(struct capo_profile *profile, const struct capo_constant *constant);
 
-/** capo_profile_write() - as JSON; equal profiles give equal bytes. Return: 0, or -errno of the
- * stream. */
+/** capo_profile_write() - as JSON; equal profiles give equal bytes. Return: 0, or -errno. */
 int capo_profile_write(const struct capo_profile *profile, FILE *out);
 
 /** capo_profile_write_csv() - as NVIDIA's example-tuner CSV (10 fields). The format has no
@@ -240,8 +235,7 @@ uint32_t capo_profile_chunks(const struct capo_profile *profile);
 const char *capo_profile_agreement(const struct capo_profile *profile, bool allow_modelled,
                                    const char *trial, char text[CAPO_AGREEMENT]);
 
-/** capo_when_print() - the condition in one line, "nodes=2 layout=3+5", "always" when it has none.
- * Returns @text. */
+/** capo_when_print() - the condition, "nodes=2 layout=3+5", or "always". Returns @text. */
 char *capo_when_print(const struct capo_when *when, char *text, size_t room);
 
 /** capo_layout_canonical() - "5 + 3" to "3+5"; "even", "uneven" (also spelled "min<max") as they

@@ -107,8 +107,7 @@ static bool same_library(const void *caller, void *f)
         return dladdr(caller, &a) && dladdr(f, &b) && a.dli_fbase == b.dli_fbase;
 }
 
-/* The real function, which is to find the errno that the caller left; *@pass: it is not the
- * program's own call. */
+/* The real function, which is to find the caller's errno; *@pass: not the program's own call. */
 static void *find_real(const char *name, const char *version, const void *caller, const void *frame,
                        bool *pass)
 {

@@ -328,8 +328,7 @@ static void cq_opened(struct fi_domain *d, struct fid_cq *cq, const struct fi_cq
         capo_fi_follow(&c->o);
 }
 
-/* What attr->mr_iov points to when a piece of a device's memory is registered: libfabric 1.20,
- * rdma/fi_domain.h. */
+/* attr->mr_iov of a piece of a device's memory: libfabric 1.20, rdma/fi_domain.h. */
 #ifndef FI_MR_DMABUF
 #define FI_MR_DMABUF (1ULL << 40)
 struct fi_mr_dmabuf {
@@ -405,8 +404,7 @@ static void *shadow_of(const void *table, size_t offset, const struct fid *fid,
         return stand_in ? (char *)table - offset : (void *)capo_fi_find(fid, type);
 }
 
-/* What the provider itself calls while it works for us passes, and what belongs to nobody who is
- * followed. */
+/* What the provider calls while it works for us passes, and what is of nobody followed. */
 #define CALL(object, around, of, member, entry, params, args, afterwards)                         \
         static int object##_##member##_##entry params                                             \
         {                                                                                         \

@@ -94,8 +94,7 @@ void capo_fi_fold_more(struct fi_folded *to, const struct fi_folded *from)
         capo_fi_errors_add(&to->errors, &from->errors);
 }
 
-/* A stretch of whole words becomes 0; who reads one of these zeros sees also what was written
- * before. */
+/* Whole words become 0; who reads one of these zeros sees also what was written before. */
 static void zero_words(void *from, size_t size)
 {
         uint64_t *word = from;

@@ -58,8 +58,7 @@ static uint64_t count_errors(const struct fi_errors *e)
         return n;
 }
 
-/* What the last count noted of this object; all 0 if it was not there then. NULL: it is being
- * made. */
+/* This object's last count; all 0 if it was not there then. NULL: it is being made. */
 static struct fi_noted *find_notes(struct fi_object *o)
 {
         uint32_t id = o->id;
@@ -391,8 +390,7 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
 
 /* ---- machine ---- */
 
-/* Devices made for what is underneath a training job, whether or not anybody uses them: as many as
- * fit. */
+/* Devices made for a training job's network, used or not: as many as fit. */
 static void read_devices(const char *class, char *list, size_t room)
 {
         char path[PATH_MAX];

@@ -65,8 +65,7 @@ struct fi_cq_set {
         uint64_t reserved[2];
 };
 
-/* An addition by the only writer, or by one of many (@shared); either way readers see whole
- * numbers. */
+/* Adds for the only writer, or one of many (@shared); readers see whole numbers. */
 static inline void fi_add(_Atomic uint64_t *counter, uint64_t n, bool shared)
 {
         if (shared)
@@ -305,8 +304,7 @@ void capo_fi_restore(void *slot, void *t);
 /** capo_fi_tables() - put ours in the place of all tables of @o, or the provider's back. */
 void capo_fi_tables(struct fi_object *o, bool ours);
 
-/** capo_fi_follow() - begin to follow a filled shadow's object: all tables, or none where its close
- * could not be seen. */
+/** capo_fi_follow() - follow a filled shadow's object: all tables, or none: its close is unseen. */
 void capo_fi_follow(struct fi_object *o);
 
 /* ---- inplace.c ---- */
@@ -335,8 +333,7 @@ struct fi_calls {
 };
 extern const struct fi_calls capo_fi_calls;
 
-/** capo_fi_fabric_opened() - follow a new fabric. Nothing happens when memory is short or it is
- * followed already. */
+/** capo_fi_fabric_opened() - follow a new fabric, unless memory is short or it is followed. */
 void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_attr *attr);
 
 /** capo_fi_ep_of() - the shadow of a fid, or NULL when it is not followed. */
@@ -430,8 +427,7 @@ void capo_fi_windows_put(struct capo_fabric_text *t);
 void capo_fi_in_passing(void);
 extern _Atomic uint64_t capo_fi_in_passing_at;
 
-/** capo_fi_text_start() - ask to be called at checkpoints. Return: true the first time in a
- * process. */
+/** capo_fi_text_start() - ask to be called at checkpoints. Return: is it the first time? */
 bool capo_fi_text_start(void);
 
 /** capo_fi_strerror - libfabric's own words for a code; NULL: no library has been met yet */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-ins for tables of functions: how one lies in memory, and how an entry begins. For
- * shim_fabric.h. */
+/* Stand-ins for tables of functions, for shim_fabric.h: how one lies, how an entry begins. */
 #pragma once
 
 #include "core/base/util.h"

@@ -47,8 +47,7 @@ static bool read_headers(uintptr_t start, struct capo_map *m)
         return found;
 }
 
-/* One line of the list. @start: of the file that it and the lines before it are of. True: the
- * address is in it. */
+/* A line of the list. @start: of its file and lines before. True: the address is in it. */
 static bool read_line(const char *line, uintptr_t address, struct capo_map *m, uintptr_t *start)
 {
         uint64_t begin, end, offset;

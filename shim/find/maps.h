@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies where in this process, by the kernel's list: for when the loader's lock may be held by
- * whoever stands still. */
+/* What lies where in this process, by the kernel: who stands still may hold the loader's lock. */
 #pragma once
 
 #include <sys/uio.h>
@@ -14,8 +13,7 @@ struct capo_map {
         char path[256];         /* as the kernel says it: an absolute one, or "[vdso]" */
 };
 
-/** capo_read_self() - memory of this process that may be gone by now. False: it is, or the kernel
- * does not let. */
+/** capo_read_self() - this process's memory. False: it is gone, or the kernel does not let. */
 bool capo_read_self(uintptr_t from, void *to, size_t size);
 
 /** capo_read_self_pieces() - @n pieces of it, in one system call. False: not all of them. */

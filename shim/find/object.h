@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded objects: which one an address lies in, what it calls that place, and which ones define a
- * name. */
+/* Loaded objects: which one an address is in, what it calls that, which ones define a name. */
 #pragma once
 
 #include "core/base/util.h"
@@ -14,8 +13,7 @@ struct capo_object {
 /** capo_own() - does @address lie in libcapo.so? */
 bool capo_own(const void *address);
 
-/** capo_object_of() - the object @address lies in; false when it is in none. Does not wait for
- * other threads' dlopen. */
+/** capo_object_of() - what @address is in; false: none. Waits for no other thread's dlopen. */
 bool capo_object_of(const void *address, struct capo_object *out);
 
 struct capo_tables {
@@ -49,6 +47,5 @@ bool capo_object_defined(const char *name);
 bool capo_object_bound(bool (*wanted)(const char *name), const struct capo_object *to, char *path,
                        size_t room);
 
-/** capo_object_functions() - @each is called with the name of every function that the object loaded
- * at @base exports. */
+/** capo_object_functions() - @each is called with each function's name that @base's exports. */
 void capo_object_functions(uintptr_t base, void (*each)(const char *name, void *arg), void *arg);

@@ -4,13 +4,11 @@
 
 #include <stdbool.h>
 
-/** capo_real_dlsym(), capo_real_dlvsym() - libc's own (or the next tool's), whoever else wraps
- * them. NULL: not found. */
+/** capo_real_dlsym(), capo_real_dlvsym() - libc's (or the next tool's). NULL: not found. */
 void *capo_real_dlsym(void *handle, const char *name);
 void *capo_real_dlvsym(void *handle, const char *name, const char *version);
 
-/** capo_real_dlsym_address(), capo_real_dlvsym_address() - where they are; NULL when there are
- * none. */
+/** capo_real_dlsym_address(), capo_real_dlvsym_address() - where they are; NULL: none. */
 void *(*capo_real_dlsym_address(void))(void *, const char *);
 void *(*capo_real_dlvsym_address(void))(void *, const char *, const char *);
 

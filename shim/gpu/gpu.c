@@ -75,8 +75,7 @@ static const char *find_timing_functions(void *lib, struct capo_gpu_driver *out)
         for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
                 void *p = NULL;
 
-                /* legacy default stream (flag 1), as NCCL's own runtime has it; the forms of
-                 * CUDA 11.3 */
+                /* legacy default stream (flag 1), as in NCCL's runtime; CUDA 11.3's forms */
                 if (get2)
                         get2(functions[i].name, &p, 11030, 1, NULL);
                 else if (get)

@@ -20,7 +20,6 @@ uint64_t capo_override_hash_split(uint64_t parent, int nth, int color);
 /** capo_override_settle() - @comm is ready for calls: the tuner was asked if it ever will be. */
 void capo_override_settle(struct capo_comm *comm);
 
-/** capo_override_unrecorded() - where a call goes that cannot be recorded: this rank must do what
- * the others do. */
+/** capo_override_unrecorded() - where a call goes that cannot be recorded: as on other ranks. */
 struct capo_nccl *capo_override_unrecorded(const struct capo_tls *t, struct capo_nccl *into,
                                            const void *handle);

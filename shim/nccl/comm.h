@@ -47,13 +47,11 @@ extern _Atomic unsigned capo_comms_pending;
  * is fine; a name that only the caller, PyTorch, knows, is taken from there. */
 void capo_comm_config(struct capo_creation *creation, const ncclConfig_t *config);
 
-/** Ids that are the same on all ranks: of an ncclUniqueId; and of the @nth child of a communicator,
- * by colour. */
+/** Ids, the same on all ranks, of an ncclUniqueId; of a communicator's @nth child by colour. */
 uint64_t capo_uid_of(const ncclUniqueId *id);
 uint64_t capo_uid_child(uint64_t parent, uint32_t nth, int color);
 
-/** capo_comm_find() - the communicator of @handle, made known when it is not; @which, @caller: see
- * capo_lib(). */
+/** capo_comm_find() - @handle's communicator, made known if not; @which, @caller: capo_lib(). */
 struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int which,
                                  const void *caller);
 

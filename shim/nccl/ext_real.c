@@ -54,8 +54,7 @@ static void *find_function(const char *path, const char *name)
         return p && !capo_own(p) ? p : NULL;
 }
 
-/* As the linker would have bound @caller without us; else in any object of that name, opened by
- * dlopen with local scope. */
+/* As the linker had bound @caller; else in any object of that name, opened with local scope. */
 static void *look_up_real(unsigned row, const void *caller)
 {
         const char *library[2] = {libraries[library_of(row)], NULL};

@@ -253,8 +253,7 @@ static struct capo_nccl *enter_copy(const struct capo_nccl *new)
         return &capo_nccl_copies[n];
 }
 
-/* The copy that a thread is just making: what a tool that wraps NCCL asks meanwhile by public names
- * is asked of it. */
+/* The copy a thread is making: a tool that wraps NCCL asks it for public names meanwhile. */
 static __thread struct capo_nccl *in_making __attribute__((tls_model("initial-exec")));
 
 /* No lock is held while NCCL, or who wraps it, is asked: it may call us. */

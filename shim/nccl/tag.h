@@ -22,8 +22,7 @@ static inline uint64_t capo_tag_give(struct capo_tls *t)
         return t->tag;
 }
 
-/* Can an event with @event be of a call with @call? Of NCCL's own tags nobody gave: they say no
- * more than none does. */
+/* Can an event with @event be of a call with @call? NCCL's own tags say no more than none. */
 static inline bool capo_tag_fits(uint64_t event, uint64_t call)
 {
         return event & CAPO_TAG_NCCLS ? !call : event == call;

@@ -66,8 +66,7 @@ static struct capo_creation create_shrunk(struct capo_comm *parent, ncclComm_t *
                             config);
 }
 
-/* Has the call this thread was in been left without a return? Asked by anybody but NCCL's own code,
- * which is called by it. */
+/* Was this thread's call left without a return? Asked by all but NCCL's code, which it calls. */
 static bool was_left(struct capo_tls *t, const void *frame)
 {
         const struct capo_site_entry *e;
@@ -93,8 +92,7 @@ struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *cal
                 return &capo_nccl_copies[which];
         if (!lib && capo_locked() && capo_nccl_copies[0].ncclGetVersion)
                 lib = &capo_nccl_copies[0];
-        /* NCCL's call of its own public name goes where the call came from; so does one that must
-         * not wait for a lock */
+        /* NCCL's call of its own name goes where it came from; so one that must wait for no lock */
         return lib && ((capo_nccl_own(lib, caller) && !capo_nccl_beyond(caller)) || capo_locked())
                        ? lib
                        : capo_lib(t, which, caller);
@@ -137,8 +135,7 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
         return true;
 }
 
-/* The long way of each call that the table records: nested, or of a thread that does not record, or
- * not like the last. */
+/* The long way of the table's calls: nested, of a thread without a record, or unlike the last. */
 #define PARAMS(...) (int which, const void *caller, const void *frame, __VA_ARGS__)
 #define CALL(name, params, args, id, comm_, stream_, ...)                                          \
         static __attribute__((noinline, cold)) ncclResult_t rare_##name PARAMS params              \

@@ -31,8 +31,7 @@ void capo_comm_enter(struct capo_comm *comm);
 /** capo_comm_name_hash() - find @comm by @hash too, if it has none and lives. Under any lock. */
 void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash);
 
-/** capo_comm_leave() - @comm is no more; capo_comm_new() may return it some time later. Under the
- * lock of capo_comm_enter(). */
+/** capo_comm_leave() - @comm is no more, and reused later. Under capo_comm_enter()'s lock. */
 void capo_comm_leave(struct capo_comm *comm);
 
 /** capo_comm_name_id() - give @comm, whose size, rank and device are known, its id: a place in the

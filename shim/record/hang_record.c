@@ -148,8 +148,7 @@ static void report_hang(const struct capo_stand *s)
 /* Does anything stand here that was reported? */
 static bool has_reported_hang(void) { return hang.watch.n && hang.watch.stands[0].warned; }
 
-/* Whoever makes no call while nothing of it stands: the one that others wait for, or a job that is
- * idle. Once each time. */
+/* Who makes no call: others wait for it, or the job is idle. Once each time. */
 static bool has_gone_quiet(uint64_t now_ns)
 {
         uint64_t calls = capo_seg.header->calls;

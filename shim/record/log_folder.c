@@ -97,8 +97,7 @@ int capo_folder_make(void)
         return r;
 }
 
-/* Errors that time does not mend. Others may be gone soon: no descriptor is left, a server of a
- * network folder restarts. */
+/* Errors that time does not mend, unlike a lack of descriptors or a server's restart. */
 bool capo_is_lasting(int error)
 {
         static const int lasting[] = {EACCES,  EPERM,        EROFS, ENOENT,

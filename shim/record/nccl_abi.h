@@ -50,8 +50,7 @@ typedef struct {
 } ncclConfig_t;
 #define CAPO_NCCL_CONFIG_MAGIC 0xcafebeefu
 
-/* What one call is to be done with (2.31). It grows at its end, too, and is read only within
- * `size`. */
+/* How one call is to be made (2.31). It grows at its end, and is read only within `size`. */
 typedef struct {
         size_t size;
         unsigned magic; /* as above */

@@ -16,8 +16,7 @@
 
 static _Atomic uint32_t groups;
 
-/* The same collective of one communicator, for another of its ranks? A rank's next one has another
- * number. */
+/* The same collective, for another rank of its communicator? The next has another number. */
 static bool is_alike(const struct capo_record *r, const struct capo_record *first)
 {
         enum capo_call_kind kind = capo_call_kind(r->call);

@@ -129,6 +129,5 @@ struct capo_shim_part {
 };
 void capo_shim_join(const struct capo_shim_part *part);
 
-/** capo_shim_alloc() - zeroed memory for the life of the process, from mmap; NULL when there is
- * none. Not for hot paths. */
+/** capo_shim_alloc() - zeroed, from mmap, for good; NULL: none. Not for hot paths. */
 void *capo_shim_alloc(size_t size);

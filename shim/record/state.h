@@ -44,8 +44,7 @@ struct capo_comm {
         uint32_t guests;   /* EP groups made of it so far: the same number on all ranks */
         uint32_t children; /* splits, shrinks and grows so far: the same number on all ranks */
         uint32_t n_ran;    /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
-        /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry
-         * that is no more. */
+        /* The table's own (shim/record/comms.c), read without its lock, also of a dead entry. */
         uint64_t comm_hash; /* NCCL's, if a plugin reported it */
         struct capo_comm *next, *next_by_hash;
         struct capo_comm *next_dead; /* the one that died next */

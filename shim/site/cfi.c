@@ -242,8 +242,7 @@ static void set_rule(struct machine *m, uint64_t reg, enum rule what, int64_t at
         m->now.reg[reg].at = at;
 }
 
-/* A block that says "register plus number" or "what stands there", as gcc writes for a frame that
- * it has aligned. */
+/* A block "register plus number" or "what stands there", as gcc writes for aligned frames. */
 static bool read_simple_block(struct bytes *b, uint8_t *reg, int64_t *at, bool *there)
 {
         uint64_t n = read_uleb(b);

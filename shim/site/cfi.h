@@ -48,8 +48,7 @@ struct capo_cfi {
         uint64_t low, high;
 };
 
-/** capo_cfi_here() - where the caller is; what it was given, with the registers that a function
- * leaves as they were */
+/** capo_cfi_here() - where the caller is, with the registers that functions leave as they were */
 static inline __attribute__((always_inline)) void capo_cfi_here(struct capo_cfi *c)
 {
 #if defined __x86_64__

@@ -78,8 +78,7 @@ static void set_iovecs(struct iovec *to, struct iovec *from, void *here, uint64_
         *from = (struct iovec){(void *)(uintptr_t)there, size};
 }
 
-/* Most calls come the way that the last one came: one system call then, not one for each frame.
- * False: it is another way. */
+/* Mostly the way that the last one came: one system call, not one a frame. False: not so. */
 static bool read_again(const struct chain *c, const void *thread, struct capo_py_frame f[PLACED])
 {
         const struct capo_py_layout *l = capo_py.it.layout;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL 2.28 and 2.29: init comes before the cost model, tells ranks per node, and may change the
- * model's constants. */
+/* NCCL 2.28, 2.29: init is before the cost model, tells local ranks, may change constants. */
 #include "tuner/abi/tuner_adapt.h"
 
 CAPO_TUNER_INIT(5, 5)

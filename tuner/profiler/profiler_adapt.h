@@ -58,8 +58,7 @@ uint8_t capo_event_call(const char *s);
 /** capo_event_algo_proto() - enum capo_algo << 4 | enum capo_proto of it. */
 uint8_t capo_event_algo_proto(const char *algo, const char *proto);
 
-/* What a Coll event @d of v2 or later says; @hash, @most: its communicator and channels, which
- * versions call otherwise. */
+/* A Coll event @d of v2 on; @hash, @most: its communicator and channels, by version. */
 #define CAPO_EVENT_RAN(d, hash, most)                                                           \
         ((struct capo_seam_ran){.comm_hash = (hash),                                            \
                                 .count = (d)->coll.count,                                       \
