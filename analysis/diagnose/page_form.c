@@ -159,7 +159,7 @@ static void tell_earlier(struct capo_evidence *e)
                     !strcmp(f->kind, "birth") || !capo_finding_earlier(e, f, v) ||
                     has_mark(to, f->marks[0]))
                         continue;
-                ADD(to->detail, "%searlier in the text: %.*s", *to->detail ? "\n" : "",
+                ADD(to->detail, "%searlier: %.*s", *to->detail ? "\n" : "",
                     (int)strcspn(f->detail, "\n"), f->detail);
                 capo_finding_mark(to, f->marks[0]);
                 n++;
