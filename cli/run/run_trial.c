@@ -328,8 +328,8 @@ static int learn_profile(struct tried *v, int n, const char *key, const struct c
         int e = 0, before, n_found;
         bool wrote = false;
 
-        if (!tried_file(key, "tsv", path, sizeof path))
-                return -ENAMETOOLONG;
+        if (!next || !tried_file(key, "tsv", path, sizeof path))
+                return next ? -ENAMETOOLONG : -ENOMEM;
         evidence_read(path, &evidence);
         before = evidence.n;
         for (struct tried *t = v; t < v + n; t++) {
