@@ -216,27 +216,13 @@ static int add_side(struct cli_page *page, const char *what, const char *path,
         return only;
 }
 
-static int say_nothing_common(const char *before, const char *after, const struct capo_samples *a,
-                              const struct capo_samples *b)
-{
-        if (a->runs[0].n_ranks != b->runs[0].n_ranks)
-                return capo_fail(CAPO_EXIT_UNKNOWN,
-                                 "diff: %s ran on %d ranks, %s on %d: the time of a collective "
-                                 "depends on their number",
-                                 before, a->runs[0].n_ranks, after, b->runs[0].n_ranks);
-        return capo_fail(CAPO_EXIT_UNKNOWN,
-                         "diff: %s and %s have no size of a collective in common that was measured "
-                         "the same way",
-                         before, after);
-}
-
 int diff_files(const char *before, const char *after, double min_change, bool all,
                enum cli_form form)
 {
         struct capo_samples a = {0}, b = {0};
         struct found f = {.page = cli_page_new(), .rows = json_array(), .all = all};
         bool seen[256] = {false};
-        int one_a, one_b, status;
+        int one_a, one_b;
 
         if (read_file(before, &a) < 0 || read_file(after, &b) < 0)
                 return CAPO_EXIT_UNKNOWN;
@@ -256,19 +242,24 @@ int diff_files(const char *before, const char *after, double min_change, bool al
                                       &f);
                 seen[want] = true;
         }
-        if (!json_array_size(f.rows)) {
-                status = say_nothing_common(before, after, &a, &b);
-        } else {
-                status = f.n[SLOWER] ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
-                if (f.n[NOISE] && !all)
-                        cli_section_line(f.table, "%s within noise: --all",
-                                         capo_text_plural((unsigned)f.n[NOISE], "row", NULL));
-                cli_section_line(f.table, "%zu slower, %zu faster, of %zu", f.n[SLOWER],
-                                 f.n[FASTER], json_array_size(f.rows));
-                CLI_FORM_PRINT(form, f.page,
-                               json_pack("{s:i, s:i, s:O}", "faster", (int)f.n[FASTER], "slower",
-                                         (int)f.n[SLOWER], "rows", f.rows),
-                               JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
-        }
-        return status;
+        if (!json_array_size(f.rows) && a.runs[0].n_ranks != b.runs[0].n_ranks)
+                return capo_fail(CAPO_EXIT_UNKNOWN,
+                                 "diff: %s ran on %d ranks, %s on %d: the time of a collective "
+                                 "depends on their number",
+                                 before, a.runs[0].n_ranks, after, b.runs[0].n_ranks);
+        if (!json_array_size(f.rows))
+                return capo_fail(CAPO_EXIT_UNKNOWN,
+                                 "diff: %s and %s have no size of a collective in common that was "
+                                 "measured the same way",
+                                 before, after);
+        if (f.n[NOISE] && !all)
+                cli_section_line(f.table, "%s within noise: --all",
+                                 capo_text_plural((unsigned)f.n[NOISE], "row", NULL));
+        cli_section_line(f.table, "%zu slower, %zu faster, of %zu", f.n[SLOWER], f.n[FASTER],
+                         json_array_size(f.rows));
+        CLI_FORM_PRINT(form, f.page,
+                       json_pack("{s:i, s:i, s:O}", "faster", (int)f.n[FASTER], "slower",
+                                 (int)f.n[SLOWER], "rows", f.rows),
+                       JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
+        return f.n[SLOWER] ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }

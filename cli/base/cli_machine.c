@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the machine that a command line names. */
 #include "capo/msg.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/near_word.h"
 #include "cli/base/plan_tools.h"
@@ -167,9 +168,5 @@ void cli_machine_advise(const struct cli_machine_words *words, const char *alloc
 
 json_t *cli_beyond_json(const struct fragment_beyond *beyond)
 {
-        json_t *list = json_array();
-
-        for (int i = 0; beyond && i < beyond->n; i++)
-                json_array_append_new(list, json_string(beyond->text[i]));
-        return list;
+        return CLI_EACH(int i = 0; beyond && i < beyond->n; i++, json_string(beyond->text[i]));
 }
