@@ -550,8 +550,7 @@ static void make_comms(struct reader *rd)
                                                           .dead = m->t_destroyed_ns != 0};
                 }
         }
-        if (rd->n_comms)
-                qsort(rd->comms, rd->n_comms, sizeof *rd->comms, by_process);
+        CAPO_SORT(rd->comms, rd->n_comms, by_process);
 }
 
 /* Set counts from cells, communicators created from others, and whether all sends and receives are

@@ -81,6 +81,5 @@ void capo_hang_network(const struct capo_job_process *p, struct capo_hang_networ
                 if (!d->closed && posted)
                         fill_nic(&out->nics[out->n_nics++], f, d, epoch_ns);
         }
-        if (out->n_nics)
-                qsort(out->nics, out->n_nics, sizeof *out->nics, by_outstanding);
+        CAPO_SORT(out->nics, out->n_nics, by_outstanding);
 }

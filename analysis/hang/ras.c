@@ -394,13 +394,9 @@ int ras_read(char *text, struct ras_snapshot *out, char *why, size_t room)
                 r = capo_why(-EINVAL, why, room, "what answered is no RAS of NCCL: %.*s",
                              line < 60 ? line : 60, text);
         }
-        for (uint32_t i = 0; i < out->n_comms; i++) {
-                if (out->comms[i].n_ranks)
-                        qsort(out->comms[i].ranks, out->comms[i].n_ranks,
-                              sizeof *out->comms[i].ranks, by_rank);
-        }
-        if (out->n_comms)
-                qsort(out->comms, out->n_comms, sizeof *out->comms, by_size);
+        for (uint32_t i = 0; i < out->n_comms; i++)
+                CAPO_SORT(out->comms[i].ranks, out->comms[i].n_ranks, by_rank);
+        CAPO_SORT(out->comms, out->n_comms, by_size);
         return r;
 }
 

@@ -173,8 +173,7 @@ static void index_member_calls(struct play *p)
                         struct play_member *m = &p->comms[i].members[k];
                         uint32_t n = 0;
 
-                        if (m->n)
-                                qsort(m->of, m->n, sizeof *m->of, by_number);
+                        CAPO_SORT(m->of, m->n, by_number);
                         for (uint32_t of = 0; of < m->n; of++) { /* the last entry of a number */
                                 n -= n && m->of[n - 1].seq == m->of[of].seq;
                                 m->of[n++] = m->of[of];
@@ -385,8 +384,7 @@ static void pair_up(struct play *p)
                                       .call = i,
                                       .bytes = c->bytes};
         }
-        if (n)
-                qsort(half, n, sizeof *half, by_pair);
+        CAPO_SORT(half, n, by_pair);
         for (uint32_t i = 0; i < n;) {
                 uint32_t s = i, r = i, end;
 

@@ -35,13 +35,10 @@ static unsigned find_objects(const char *maps, uint64_t *start)
         for (const char *line = maps; *line && n < OBJECTS;
              line += strcspn(line, "\n"), line += *line == '\n') {
                 unsigned long long begin, offset;
-                size_t size = strcspn(line, "\n");
                 char text[512];
                 const char *path, *name;
 
-                size = size < sizeof text ? size : sizeof text - 1;
-                memcpy(text, line, size);
-                text[size] = 0;
+                snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
                 path = strchr(text, '/');
                 name = path ? capo_base_name(path) : "";
                 if (path && sscanf(text, "%llx-%*x %*s %llx", &begin, &offset) == 2 &&

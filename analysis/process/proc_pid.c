@@ -6,13 +6,14 @@
 #include "core/log/alive.h"
 #include "analysis/process/proc_pid.h"
 
-/* The state letter of a stat file, and the parent, unless NULL; 0: no such process. They follow the name,
- * which may contain anything. */
-static char read_stat(const char *path, int *parent)
+/* The state letter in the stat file of thread @task ("/task/12"; "": the process), and the parent,
+ * unless NULL; 0: no such process. They follow the name, which may contain anything. */
+static char read_stat(int pid, const char *task, int *parent)
 {
-        char text[1024], *p, state = 0;
+        char path[300], text[1024], *p, state = 0;
         int found = 0;
 
+        snprintf(path, sizeof path, "/proc/%d%s/stat", pid, task);
         if (capo_alive_text(path, text, sizeof text) >= 0 && (p = strrchr(text, ')')))
                 sscanf(p + 1, " %c %d", &state, &found);
         if (parent)
@@ -22,21 +23,13 @@ static char read_stat(const char *path, int *parent)
 
 int capo_pid_parent(int pid)
 {
-        char path[48];
         int parent;
 
-        snprintf(path, sizeof path, "/proc/%d/stat", pid);
-        read_stat(path, &parent);
+        read_stat(pid, "", &parent);
         return parent;
 }
 
-char capo_pid_state(int pid)
-{
-        char path[48];
-
-        snprintf(path, sizeof path, "/proc/%d/stat", pid);
-        return read_stat(path, NULL);
-}
+char capo_pid_state(int pid) { return read_stat(pid, "", NULL); }
 
 bool capo_pid_stopped(int pid)
 {
@@ -69,8 +62,8 @@ char *capo_pid_waits(int pid, char *text, size_t room)
                 if (*e->d_name == '.')
                         continue;
                 threads++;
-                snprintf(path, sizeof path, "/proc/%d/task/%s/stat", pid, e->d_name);
-                busy += read_stat(path, NULL) == 'R';
+                snprintf(path, sizeof path, "/task/%s", e->d_name);
+                busy += read_stat(pid, path, NULL) == 'R';
         }
         if (dir)
                 closedir(dir);
