@@ -49,6 +49,7 @@ static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run
                                      : "the links, which no software reaches");
         if (row.verdict == CAPO_EXPECTED_NORMAL) {
                 ADD(f->headline, ": ITS BANDWIDTH IS NORMAL");
+                f->sure = row.by == CAPO_BY_PUBLIC ? f->sure : "likely";
                 SAY(f->next, "nothing");
         } else if (row.by != CAPO_BY_PUBLIC && row.measured < FAR_BELOW * row.normal) {
                 capo_finding_is(f, CAPO_RANK_SLOW, "slow", shape.nvlink ? "likely" : "unsure");

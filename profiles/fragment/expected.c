@@ -101,7 +101,7 @@ void capo_expected_judge(const struct capo_expected_shape *shape, struct capo_ex
                                            small ? 0.2 : 0.4);
                 break;
         case CAPO_BY_CEILING:
-                row->verdict = row->measured >= 0.6 * row->normal ? CAPO_EXPECTED_NORMAL
+                row->verdict = row->measured >= 0.7 * row->normal ? CAPO_EXPECTED_NORMAL
                                : row->measured < 0.1 * row->normal && !small
                                        ? CAPO_EXPECTED_NOT_NORMAL
                                        : CAPO_EXPECTED_UNKNOWN;
