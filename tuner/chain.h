@@ -21,8 +21,7 @@ void capo_chain_close(struct capo_other *chain);
 
 /** capo_chain_mark(), capo_chain_name(), capo_chain_chunk() - what capo_other_mark() and the like
  * answer. An error is not handed on, since NCCL would fail the job's collective for one, which its
- * headers do not say: what is asked stays as it was, for NCCL itself to decide, and the first time
- * that is said. */
+ * headers do not say: what is asked stays as it was, for NCCL itself to decide, said once. */
 void capo_chain_mark(struct capo_other *chain, int func, size_t bytes, int pipe_ops, float *table,
                      int n_algos, int n_protos, int reg_buff, int *channels);
 void capo_chain_name(struct capo_other *chain, int func, size_t bytes, int collnet, int nvls,

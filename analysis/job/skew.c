@@ -54,8 +54,7 @@ struct sample {
 };
 
 /* Is it the largest communicator of that process? A stop shows only that the others made no call at
- * all, not in which communicator they waited. So it is charged once, in the communicator with most
- * ranks. */
+ * all, not in which communicator they waited. So it is charged once, where most ranks are. */
 static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c, uint32_t process)
 {
         return !ANY_OF(other, job->comms, job->n_comms,

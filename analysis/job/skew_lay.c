@@ -54,8 +54,7 @@ static double spread_of(const double *t, uint32_t n)
 
 /* "The rank with the shortest time came last" holds only if a call ends on all ranks together. It
  * does not if a rank was stopped inside the call: ranks that already had its data finish early,
- * while the others wait. They then make their next call earlier, by about the difference of the
- * times. */
+ * while the others wait. They then make their next call earlier, by about the difference. */
 static bool ends_apart(const struct skew_laid *l, uint32_t i, const double *gpu, double *host)
 {
         const struct capo_meet *m = l->of.m;
@@ -207,8 +206,7 @@ static void lay_waiting(struct skew_laid *l)
 
 /* Does the row stand only for itself? Calls chosen to be timed do. So do calls after a long
  * silence, if host times do not agree with GPU times and the ranks are further apart than the error
- * of a host time. That holds for timed calls too: they must not stand for other calls after a
- * silence. */
+ * of a host time. That holds for timed calls too: after a silence they stand for no others. */
 static bool stands_alone(const struct skew_laid *l, const struct skew_laid_call *call, double *host)
 {
         if (l->from != CAPO_SKEW_HOST_START && !call->by_host && capo_meet_is_chosen(call->row))

@@ -19,8 +19,7 @@
  * (capo_live_log_open()). The job owns it from now on in any case, and keeps it open for
  * capo_job_log()
  *
- * A cut or damaged log is used as far as possible; health and read_error of its process describe
- * the damage. */
+ * A damaged log is used as far as possible; its process's health and read_error tell. */
 void capo_job_add(struct capo_job *job, struct capo_log *log);
 
 /** capo_job_finish() - complete the job, once, after the last log. */

@@ -9,8 +9,7 @@
 #include "analysis/job/reading.h"
 
 /* Communicators that are compared: of at most so many ranks; in so many bytes for all, 28 of 65,536
- * ranks or 10,000 of 8, and so many more for each log, where five of eight ranks are shared by so
- * many. */
+ * ranks or 10,000 of 8, and so many more for each log, of which so many share five eighths. */
 enum { MEET_RANKS = 1 << 16 };
 #define MEET_BYTES  ((uint64_t)4 << 30)
 #define MEET_OF_LOG ((uint64_t)256 << 10)

@@ -16,8 +16,7 @@ struct capo_log_paths {
 void capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log);
 
 /** capo_log_paths_add_pack() - add every log in the file @pack (analysis/log/pack.h) as PACK/NAME.
- * An unreadable log is added without being opened; if not even its name is known, a line is
- * printed. */
+ * An unreadable log is added without being opened; without a known name, a line is printed. */
 void capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack);
 
 /** capo_log_folder_size() - length of the folder part of @path, without the slash; for PACK/NAME,

@@ -4,8 +4,7 @@
  *
  *      for each log: | skippable frame of zstd: struct pack_head, name | frame of zstd: the log |
  *
- * So `zstd -dc FILE` prints all logs one after the other, and in a damaged file every undamaged log
- * is found. */
+ * `zstd -dc FILE` prints all logs in turn; in a damaged file every undamaged log is found. */
 #pragma once
 
 #include "core/base/util.h"

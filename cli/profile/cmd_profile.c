@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo profile: shows, checks and finds profiles before a job uses them.
- * core/profile/profile_find.c finds them, core/profile/profile_check.c checks, core/profile/match.c
- * matches. */
+/* capo profile: shows, checks and finds profiles before a job uses them. In core/profile/,
+ * profile_find.c finds them, profile_check.c checks, match.c matches. */
 #include <dirent.h>
 
 #include "capo/collectives.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host clock of records: the time-stamp counter, calibrated against CLOCK_MONOTONIC. A record
  * carries raw ticks; the drain thread converts them. If the counter cannot serve as a clock (x86
- * without the invariant-TSC bit), ticks are nanoseconds of CLOCK_MONOTONIC and all else stays the
- * same. */
+ * without the invariant-TSC bit), ticks are nanoseconds of CLOCK_MONOTONIC. */
 #pragma once
 
 #include <stdbool.h>

@@ -12,6 +12,5 @@
  *
  * Itanium C++ ABI, 5.1. Nothing is allocated.
  *
- * Return: bytes written to @text, which ends in 0; 0 when @mangled is no such name: then @text is
- * empty. */
+ * Return: bytes written to @text, which ends in 0; 0: @mangled is no such name. */
 size_t capo_demangle(const char *mangled, char *text, size_t room);

@@ -30,7 +30,6 @@ char *capo_nccl_text(uint32_t version, char *text, size_t room);
 void capo_nccl_strange(char *list, size_t room, const char *name);
 
 /** capo_tuner_abi_asked() - does release @version look for that version of the tuner interface?
- * capo_tuner_abi_since() - the first release that does include/capo/plugin_abis.def lists the
- * versions. */
+ * capo_tuner_abi_since() - the first that does. include/capo/plugin_abis.def lists them. */
 bool capo_tuner_abi_asked(int version, int abi);
 int capo_tuner_abi_since(int abi);

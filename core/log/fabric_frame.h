@@ -138,8 +138,7 @@ void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
  * @what: the struct that core/log/fabric_frame.def names for @line; a value of 0, false or "" is
  *        left out unless its row says COUNT
  *
- * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its
- * field's room. */
+ * Control characters in names become spaces; values are cut at 63 bytes, lists at their room. */
 void capo_fabric_put(struct capo_fabric_text *t, unsigned line, const void *what);
 
 /** capo_fabric_end() - the snapshot is complete: hand over what is left. */

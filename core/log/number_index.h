@@ -21,8 +21,7 @@ void capo_index_free(struct capo_number_index *x);
 void capo_index_clear(struct capo_number_index *x);
 
 /** capo_index_grow() - room for @n things, at most 65,536, with half of the places free. Return: 0;
- * 1: it is larger and empty now, put all in again; -ENOMEM: as it was, with a free place for some
- * more. */
+ * 1: it is larger and empty now, put all in again; -ENOMEM: as it was, some places free. */
 int capo_index_grow(struct capo_number_index *x, uint32_t n);
 
 /** capo_index_first(), _next() - the places to look at for @hash, until one is 0. */

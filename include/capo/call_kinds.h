@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kind of call it is and how it was timed. No list (.def) is included here, because nearly
- * every file includes this header: a new row of a list then rebuilds only the files that name its
- * rows. */
+ * every file includes this header: a list's new row then rebuilds only files that name its rows. */
 #pragma once
 
 /* The clock of a duration. A host time of an NCCL call is the enqueue, not the transfer. */
@@ -38,8 +37,7 @@ enum capo_record_flag {
 #define CAPO_KERNELS_FROM 0x80
 
 /* The collectives that NCCL asks a tuner about, and the rows and columns of its cost table. These
- * sizes are part of NCCL's interfaces. capo/collectives.h and capo/algorithms.h compare them with
- * the lists. */
+ * sizes are part of NCCL's interfaces. capo/collectives.h and capo/algorithms.h compare them. */
 #define CAPO_NCCL_COLLS  5
 #define CAPO_NCCL_ALGOS  7
 #define CAPO_NCCL_PROTOS 3

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings. include/capo/env.def is the one list; the struct below, the parser, `capo env` and
- * docs/env.md are made from it. Read once, at load; everything else gets a const pointer to the
- * result. */
+ * docs/env.md are made from it. Read once, at load; all else gets a const pointer to it. */
 #pragma once
 
 #include <stdbool.h>

@@ -3,8 +3,7 @@
  * knows the lines; here they are filled.
  *
  * Every checkpoint writes a whole new snapshot under the next number, and a reader keeps the last.
- * The counters are read while they are being written; each is a whole number, two of them may be a
- * moment apart. */
+ * The counters are read while they are being written; each is whole, two may be a moment apart. */
 #include <dirent.h>
 
 #include "capo/env.h"

@@ -12,8 +12,7 @@
  * is, and pass on what nobody follows.
  *
  * In v1.8.0 to v2.6.0 these tables are writable, static, and never freed; lpp's alone is constant.
- * One that cannot be written is left alone, and the log says that what was opened on its domain is
- * not known. */
+ * One that cannot be written is left alone, and what was opened on its domain is not known. */
 #include "core/base/lock.h"
 #include "shim/fabric/shim_fabric.h"
 

@@ -12,8 +12,7 @@
  * Ranks of one communicator that share a process share its number, and the plugin's stamps do not
  * name the rank: there a rank may get the stamps of its neighbour in the same collective.
  *
- * One lock, taken by recorded calls too: this mode costs NCCL more than that, and is off unless
- * asked for. */
+ * One lock, for recorded calls too: this mode, which is asked for, costs NCCL more than that. */
 
 #include "capo/seam.h"
 #include "shim/record/recorder.h"

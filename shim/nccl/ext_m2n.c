@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL M2N: reshards. One in a group is issued by the outermost ncclM2nGroupEnd, as NCCL's calls in
- * a group are, and is recorded in the same way. Bytes are an upper bound: the tile that this rank
- * gives or gets. */
+ * a group are, and is recorded in the same way. Bytes are an upper bound: this rank's tile. */
 
 #include "capo/call_ids.h"
 #include "shim/nccl/ext_m2n.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The profiler's tag of a call (ncclCollConfig_t.userProfilerTag, NCCL 2.31): NCCL's events bear it
  * unchanged, and by it they are joined with the call they are of (seam.c). What the application
- * gave stays; a call that capo itself turns into its Config twin gets one that no other call of the
- * process has. */
+ * gave stays; a call that capo itself turns into its Config twin gets one of its own. */
 #pragma once
 
 #include "shim/record/recorder.h"

@@ -6,8 +6,7 @@
 
 /** capo_untuned_prevent() - before an NCCL of release @version (X*10000+Y*100+Z) reads its
  * settings: one that takes plugins by name only (nccl_facts.def, PLUGIN_NO_PATH) gets the name of
- * this library in place of its path. Writes into the value in the environment, which only gets
- * shorter. */
+ * this library in place of its path. Shortens the value in the environment. */
 void capo_untuned_prevent(int version);
 
 /** capo_untuned_loaded() - the tuner here was asked to open a communicator. Any thread. */

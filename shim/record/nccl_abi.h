@@ -35,8 +35,7 @@ typedef struct {
 } ncclUniqueId;
 
 /* Grows at its end with releases; `size` says how much of it the caller has. Of the fields only
- * commName is read, and only within `size`. It came with 2.27; between 2.26 and 2.27 nothing before
- * it moved. */
+ * commName is read, and only within `size`. It came with 2.27; nothing before it moved then. */
 typedef struct {
         size_t size;
         unsigned magic; /* 0xcafebeef */

@@ -85,8 +85,7 @@ static void from_link(const char *key, const char *path)
 
 /* The environment is asked on threads of the job alone: a thread of ours could be in the middle of
  * it when the job changes it, which moves and frees what is read (setenv(3)). When the recorder
- * begins, and once more when the first communicator is there: NCCL sets what its own files of
- * settings say. */
+ * begins, and once more when the first communicator is there: NCCL sets what its files say. */
 static struct {
         char text[16384];
         size_t n;

@@ -312,8 +312,7 @@ static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tl
                 return false;
         t->inside = frame;
         /* From here on a signal's handler finds the thread in a call. What was looked at before,
-         * one that makes a call of its own would have changed: the room that is left, the last
-         * communicator. */
+         * one that makes a call of its own would have changed: the room, the last communicator. */
         atomic_signal_fence(memory_order_seq_cst);
         if (likely(t->head < t->limit /* no thread without a ring passes here */) &&
             likely(handle && __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) == handle) &&

@@ -18,8 +18,7 @@ void capo_rounds_forked(void);
  * @wish: a last poll of the GPU, and no more of it; then also all that is left to say
  *
  * The drain thread is made where there is none yet. Return: false: it has not got on for five
- * seconds, or this thread holds a lock that it may wait for; then what is left is for `capo
- * recover`. */
+ * seconds, or this thread holds a lock that it may wait for; the rest is for `capo recover`. */
 enum capo_wish { CAPO_WISH_NONE, CAPO_WISH_GPU, CAPO_WISH_END };
 bool capo_rounds_ask(enum capo_wish wish);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the recorder knows of the process: its segment, its communicators, and, from shim/site, the
- * stacks of its threads. Without the state of a thread and the record in the making, which are in
- * recorder.h. */
+ * stacks of its threads. Without the state of a thread and the record in the making: recorder.h. */
 #pragma once
 
 #include "core/log/segment.h"

@@ -18,8 +18,7 @@
 #include "shim/record/start.h"
 
 /* This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12
- * and later, EEVDF), lets it have them at once, also beside threads that spin. Elsewhere nothing
- * changes. */
+ * and later, EEVDF), lets it have them at once, also beside threads that spin. */
 static void be_prompt(void)
 {
         struct { /* struct sched_attr, linux/sched/types.h, first version */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables: Linux Standard Base 5.0, Core, 10.6 (.eh_frame and .eh_frame_hdr); DWARF 5, 6.4 and
  * 7.24; DWARF for the Arm 64-bit Architecture (AADWARF64). What linkers write is read (a sorted
- * table of 4-byte offsets from the header, 4-byte offsets in the entries), anything else is
- * refused. */
+ * table of 4-byte offsets from the header, 4-byte offsets in the entries), no more. */
 #include <linux/futex.h>
 #include <sys/syscall.h>
 

@@ -42,8 +42,7 @@ struct capo_cfi {
         uint64_t known; /* by bit */
         /* Our own stack: the objects that it leads through cannot go. What lies in the object at
          * hand, from @begin to @end, is read in place; so is the stack from @low to @high, pages
-         * that can be read, and more of them when they have been tried. 0: the kernel is asked for
-         * each word. */
+         * that can be read, and more of them when they have been tried. 0: the kernel is asked. */
         uint64_t begin, end;
         uint64_t low, high;
 };

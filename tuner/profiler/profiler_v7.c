@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.31 on: symmetric collectives say which kernel ran, which is none of the cost table; a
- * kernel's phases; and the tag of the call that an event is of, which goes on to a chained profiler
- * as it came. */
+ * kernel's phases; and the tag of the call that an event is of, also for a chained profiler. */
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
 
