@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
+#include <glob.h>
 
 #include "capo/msg.h"
 #include "capo/profile.h"
 #include "core/profile/profile_find.h"
-#include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "cli/run/profile_auto.h"
 
 /* A name reduced to lower-case letters and digits, with the positions where words begin: "NVIDIA
@@ -47,32 +48,24 @@ static bool has_words(const struct squeezed *model, const struct squeezed *gpu)
 /* The driver's name of the first GPU, and the number of GPUs. */
 static int gpus_here(const char *folder, char *model, size_t room)
 {
-        DIR *dir = opendir(folder);
-        int n = 0;
+        _cleanup_free_ char *pattern = xprintf("%s/*", folder);
+        glob_t found = {0};
+        int n = glob(pattern, 0, NULL, &found) ? 0 : (int)found.gl_pathc;
 
         *model = 0;
-        for (struct dirent *e; dir && (e = readdir(dir));) {
-                char path[PATH_MAX], line[256];
-                _cleanup_fclose_ FILE *in = NULL;
+        for (int i = 0; i < n && !*model; i++) {
+                _cleanup_free_ char *path = xprintf("%s/information", found.gl_pathv[i]);
+                _cleanup_fclose_ FILE *in = fopen(path, "re");
+                char line[256];
 
-                if (*e->d_name == '.')
-                        continue;
-                n++;
-                if (*model || snprintf(path, sizeof path, "%s/%s/information", folder, e->d_name) >=
-                                      (int)sizeof path)
-                        continue;
-                in = fopen(path, "re");
                 while (in && !*model && fgets(line, sizeof line, in)) {
-                        char *value = strncmp(line, "Model:", 6)
-                                              ? NULL
-                                              : line + 6 + strspn(line + 6, " \t");
-
-                        if (value)
-                                snprintf(model, room, "%.*s", (int)strcspn(value, "\n"), value);
+                        if (!strncmp(line, "Model:", 6))
+                                snprintf(model, room, "%.*s",
+                                         (int)strcspn(line + 6 + strspn(line + 6, " \t"), "\n"),
+                                         line + 6 + strspn(line + 6, " \t"));
                 }
         }
-        if (dir)
-                closedir(dir);
+        globfree(&found);
         return n;
 }
 
