@@ -117,26 +117,6 @@ static int read_memory_of(const void *pid, void *copy)
         return process_vm_readv(*(const pid_t *)pid, &to, 1, &from, 1, 0) == 1 ? 0 : errno;
 }
 
-/* capo hang reads the memory of another process. A sibling process tries it here, because a parent
- * may be allowed what others are not. Return: 0; errno. */
-static int try_reading_memory(void)
-{
-        pid_t sibling = fork();
-        int r;
-
-        if (!sibling) {
-                alarm(20); /* whoever asked may be killed */
-                pause();
-                _exit(0);
-        }
-        r = sibling < 0 ? 0 : capo_apart(read_memory_of, &sibling, &(char){0}, 1, 10);
-        if (sibling > 0) {
-                kill(sibling, SIGKILL);
-                waitpid(sibling, NULL, 0);
-        }
-        return r > 0 ? r : 0;
-}
-
 static bool is_container(void)
 {
         return !access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK) ||
@@ -144,11 +124,24 @@ static bool is_container(void)
                getenv("SINGULARITY_CONTAINER") || getenv("container");
 }
 
+/* capo hang reads the memory of another process. A sibling process tries it here, because a parent
+ * may be allowed what others are not. */
 static void check_memory_reads(struct capo_findings *f)
 {
-        int error = try_reading_memory();
+        pid_t sibling = fork();
+        int error;
 
-        if (error)
+        if (!sibling) {
+                alarm(20); /* whoever asked may be killed */
+                pause();
+                _exit(0);
+        }
+        error = sibling < 0 ? 0 : capo_apart(read_memory_of, &sibling, &(char){0}, 1, 10);
+        if (sibling > 0) {
+                kill(sibling, SIGKILL);
+                waitpid(sibling, NULL, 0);
+        }
+        if (error > 0)
                 FOUND(WARN,
                       "one process may not read another's memory (%s): capo hang shows no stacks here%s. %s",
                       strerror(error), is_container() ? ", this is a container" : "",

@@ -58,12 +58,10 @@ static void read_torchrun(char **c, struct run_expected *x)
                 take_ranks(x, "torchrun under srun", ranks, n);
         else
                 take_ranks(x, "torchrun's options", ranks, n == 1);
-        if (!ranks)
-                snprintf(x->why, sizeof x->why, "torchrun's --nproc-per-node %s is no number",
-                         each);
-        else
-                snprintf(x->why, sizeof x->why,
-                         "torchrun does not tell the ranks of the other nodes");
+        snprintf(x->why, sizeof x->why,
+                 ranks ? "torchrun does not tell the ranks of the other nodes"
+                       : "torchrun's --nproc-per-node %s is no number",
+                 each);
 }
 
 static void read_srun(char **c, struct run_expected *x)

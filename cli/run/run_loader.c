@@ -168,11 +168,9 @@ char *run_preload_list(const char *library)
         if (libc)
                 dlclose(libc);
         path = xprintf("%s%s", libc ? "/$LIB/../../../../../.." : "", library);
-        if (!before || !*before)
-                return xstrdup(path);
-        if (is_preloaded(before, path))
+        if (before && is_preloaded(before, path))
                 return xstrdup(before);
-        return xprintf("%s:%s", path, before);
+        return before && *before ? xprintf("%s:%s", path, before) : steal(&path);
 }
 
 char *run_asan_options(void)

@@ -86,18 +86,9 @@ static void put_gpu(const struct writing *w, int gpu)
         fputs("</gpu></pci>\n", w->f);
 }
 
-static void put_nic(const struct writing *w, size_t nic)
-{
-        open_pci(w, 0x40 + (int)nic, "0x020700", "0x15b3");
-        fprintf(w->f,
-                "<nic><net name=\"%s\" dev=\"%zu\" speed=\"%d\" port=\"1\" latency=\"0\" "
-                "guid=\"0x%zx\" maxconn=\"131072\" gdr=\"1\"/></nic></pci>\n",
-                w->t->nics[nic].name, nic, w->nic_mbs, nic + 1);
-}
-
 static void put_switch(const struct writing *w, int first)
 {
-        size_t n = w->t->n_gpus + w->t->n_nics, members = 0;
+        size_t n = w->t->n_gpus + w->t->n_nics, members = 0, nic;
 
         for (size_t i = 0; i < n; i++)
                 members += w->group[OF_SWITCH][i] == first;
@@ -108,10 +99,16 @@ static void put_switch(const struct writing *w, int first)
         for (size_t i = 0; i < n; i++) {
                 if (w->group[OF_SWITCH][i] != first)
                         continue;
-                if (i < w->t->n_gpus)
+                if (i < w->t->n_gpus) {
                         put_gpu(w, (int)i);
-                else
-                        put_nic(w, i - w->t->n_gpus);
+                        continue;
+                }
+                nic = i - w->t->n_gpus;
+                open_pci(w, 0x40 + (int)nic, "0x020700", "0x15b3");
+                fprintf(w->f,
+                        "<nic><net name=\"%s\" dev=\"%zu\" speed=\"%d\" port=\"1\" latency=\"0\" "
+                        "guid=\"0x%zx\" maxconn=\"131072\" gdr=\"1\"/></nic></pci>\n",
+                        w->t->nics[nic].name, nic, w->nic_mbs, nic + 1);
         }
         if (members > 1)
                 fputs("</pci>\n", w->f);

@@ -66,18 +66,6 @@ struct patching {
         void *spare[PLAN_SPARE]; /* room for jumps in code that is no longer executed */
 };
 
-/* Make a stub that reports the name of a missing function. */
-static void *stub_make(struct patching *p, const char *name)
-{
-        const char *kept = strdup(name);
-        unsigned char *at = p->stub;
-        size_t n =
-                kept ? capo_patch_stub(at, (size_t)(p->stub_end - at), kept, (void *)plan_gap) : 0;
-
-        p->stub += n;
-        return n ? at : (void *)plan_gap;
-}
-
 enum { SPARE_AT = 16 }; /* offset of the jump, to a multiple of 4 */
 static_assert(SPARE_AT >= (int)CAPO_PATCH_BYTES, "behind the jump");
 
@@ -85,6 +73,7 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
 {
         struct patching *p = arg;
         void *to;
+        int r;
 
         plan_host_symbol(name, p->base + value);
         if (plan_job->messages && strncmp(name, "_Z", 2) == 0)
@@ -93,9 +82,16 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
             !strcmp(name, "cudaRuntimeGetVersion"))
                 return 0;
         to = plan_cuda_find(name);
+        if (!to) { /* a stub that reports the name of the missing function */
+                const char *kept = strdup(name);
+                size_t n = kept ? capo_patch_stub(p->stub, (size_t)(p->stub_end - p->stub), kept,
+                                                  (void *)plan_gap)
+                                : 0;
 
-        int r = capo_patch_jump(p->base + value, to ? to : stub_make(p, name));
-
+                to = n ? p->stub : (void *)plan_gap;
+                p->stub += n;
+        }
+        r = capo_patch_jump(p->base + value, to);
         if (r == 0) {
                 if (size >= 2 * SPARE_AT && p->n_spare < N_ELEMENTS(p->spare))
                         p->spare[p->n_spare++] = p->base + value + SPARE_AT;
