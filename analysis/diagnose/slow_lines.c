@@ -201,7 +201,7 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                 capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "likely");
                 SAY(f->headline, "NCCL-TESTS PRINTS ITS HEAD TWICE BEFORE A RESULT");
                 SAY(f->next,
-                    "was it built with MPI=1? Without, each process runs a test of its own; with it all ranks stand in one list");
+                    "was it built with MPI=1, with the MPI of this mpirun (ldd)? Else each process runs a test of its own");
         } else if (run->wrong) {
                 capo_finding_is(f, CAPO_RANK_CAUSE, "wrong-results", "certain");
                 SAY(f->headline, "NCCL-TESTS FOUND WRONG RESULTS");

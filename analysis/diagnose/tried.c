@@ -185,6 +185,7 @@ static void judge_guarded(struct capo_evidence *e, uint32_t text)
 void capo_tried_read(struct capo_evidence *e)
 {
         struct tried t = {.e = e, .slow = capo_prose_topic(e) == CAPO_TOPIC_SLOW};
+        uint32_t first = e->n_findings, helps = 0;
 
         for (t.row = 0; t.row < N_ELEMENTS(settings); t.row++) {
                 t.f = NULL;
@@ -196,6 +197,11 @@ void capo_tried_read(struct capo_evidence *e)
                         capo_evidence_all(e, word, take_setting, &t, &t.text);
                         words += t.n + (words[t.n] == '|');
                 }
+                helps += t.f != NULL;
+        }
+        for (uint32_t i = first; i < e->n_findings && helps > 1; i++) {
+                SAY(e->findings[i].headline, "SEVERAL SETTINGS HELP, by the text");
+                SAY(e->findings[i].next, "one of them at a time: which one is enough?");
         }
         for (uint32_t i = 0; i < e->n_texts && capo_evidence_hangs(e); i++)
                 judge_guarded(e, i);
