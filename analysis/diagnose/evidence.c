@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/plain_text.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/evidence.h"
 
@@ -196,6 +197,16 @@ size_t capo_take_word(const char *at, const char *chars, char *word, size_t room
 
 enum { QUOTED = 320 };
 
+void capo_drop_part(char *text)
+{
+        size_t size = strlen(text), n = 1;
+
+        while (n < 4 && n < size && (text[size - n] & 0xc0) == 0x80)
+                n++;
+        if (size && capo_utf8_size((unsigned char *)text + size - n, n) == CAPO_UTF8_CUT)
+                text[size - n] = 0;
+}
+
 void capo_quote(const char *line, char *out, size_t room)
 {
         size_t n = strcspn(line, "\r\n"), most = room - 5 < QUOTED ? room - 5 : QUOTED, end = most;
@@ -211,6 +222,8 @@ void capo_quote(const char *line, char *out, size_t room)
         if (!end) { /* one long word */
                 for (end = most; end && !ispunct((unsigned char)line[end]);)
                         end--;
+                for (end = end ? end : most; end && (line[end] & 0xc0) == 0x80;)
+                        end--; /* Chinese: between two letters */
         }
         snprintf(out, room, "%.*s ...", (int)end, line);
 }

@@ -159,6 +159,9 @@ int32_t capo_text_rank(const struct capo_evidence_text *t, const char *line);
 /** capo_text_story() - the story of the record that contains @at. */
 uint16_t capo_text_story(const struct capo_evidence_text *t, const char *at);
 
+/** capo_drop_part() - drop the last letter of a text that is cut within it (UTF-8). */
+void capo_drop_part(char *text);
+
 /** capo_quote() - one line of an input, cut between words and marked "..." if it is long. */
 void capo_quote(const char *line, char *out, size_t room);
 

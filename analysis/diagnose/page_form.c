@@ -194,7 +194,9 @@ static void name_vendor(struct capo_evidence *e)
 /* That a test ended is no answer to who asks why it is slow. */
 static void doubt_health(struct capo_evidence *e)
 {
-        for (uint32_t i = 0; i < e->n_findings && capo_prose_topic(e) == CAPO_TOPIC_SLOW; i++) {
+        bool asked = capo_prose_topic(e) == CAPO_TOPIC_SLOW;
+
+        for (uint32_t i = 0; i < e->n_findings && asked; i++) {
                 struct capo_diagnose_finding *f = &e->findings[i];
 
                 if (f->rank == CAPO_RANK_HEALTHY && strstr(f->headline, "NCCL-TESTS ENDED") &&
@@ -211,4 +213,9 @@ void capo_evidence_settle(struct capo_evidence *e)
         doubt_health(e);
         capo_prose_read(e, capo_evidence_verdict(e));
         name_vendor(e);
+        for (uint32_t i = 0; i < e->n_findings; i++) { /* what was full */
+                capo_drop_part(e->findings[i].headline);
+                capo_drop_part(e->findings[i].detail);
+                capo_drop_part(e->findings[i].next);
+        }
 }

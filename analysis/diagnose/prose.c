@@ -147,9 +147,10 @@ static void for_sentences(const struct capo_evidence *e, void (*take)(struct sai
                                         stop++;
                                 if (stop - at > 10) {
                                         SAY(s.text, "%.*s", (int)(stop - at), at);
+                                        capo_drop_part(s.text);
                                         take(&s, arg);
                                 }
-                                at = stop + (strncmp(stop, "。", 3) ? strcspn(stop, " ") : 3);
+                                at = stop + (strncmp(stop, "。", 3) ? strcspn(stop, " \r\n") : 3);
                                 at += at < end && *at == ' ';
                         }
                 }
@@ -230,13 +231,10 @@ static void find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
 
                 for (uint32_t k = r->n > STOP_LINES ? r->n - STOP_LINES : 0; k < r->n; k++) {
                         const char *line = r->text + r->v[k].begin;
-                        uint32_t next = k + 1;
+                        const char *next = k + 1 < r->n ? r->text + r->v[k + 1].begin : "";
 
-                        while (next < r->n && is_blank(r->text + r->v[next].begin))
-                                next++;
-                        if (next < r->n && next == k + 1 &&
-                            !capo_line_is_prose(r->text + r->v[next].begin) &&
-                            !capo_line_has(r->text + r->v[next].begin, " hang| hung|tuck |freez"))
+                        if (!is_blank(next) && !capo_line_is_prose(next) &&
+                            !capo_line_has(next, " hang| hung|tuck |freez"))
                                 continue;
                         for (size_t s = found ? found - 1 : 0; s < N_ELEMENTS(stops); s++) {
                                 if (!capo_line_has(line, stops[s]) || capo_line_has(line, code))
@@ -370,7 +368,10 @@ static void quote_sentence(const struct sentences *all, uint32_t at,
 {
         const char *before = at && is_beside(all, at - 1, at) ? all->v[at - 1].text : "",
                    *after = is_beside(all, at, at + 1) ? all->v[at + 1].text : "";
+        char begin[NEIGHBOUR + 1];
 
+        SAY(begin, "%.*s", NEIGHBOUR, after);
+        capo_drop_part(begin);
         ADD(f->detail, "%sthe text says: ", *f->detail ? "\n" : "");
         if (*before && !strstr(f->detail, before))
                 ADD(f->detail, "%s%s. ", strlen(before) > NEIGHBOUR ? "... " : "",
@@ -380,8 +381,7 @@ static void quote_sentence(const struct sentences *all, uint32_t at,
                                       : 0));
         ADD(f->detail, "%s", all->v[at].text);
         if (*after)
-                ADD(f->detail, ". %.*s%s", NEIGHBOUR, after,
-                    strlen(after) > NEIGHBOUR ? " ..." : "");
+                ADD(f->detail, ". %s%s", begin, strlen(after) > NEIGHBOUR ? " ..." : "");
         capo_finding_mark(f, all->v[at].mark);
 }
 

@@ -4,6 +4,8 @@
 #include "cli/base/cli_json.h"
 #include "core/base/markup.h"
 #include "core/base/nccl_release.h"
+#include "core/base/plain_text.h"
+#include "core/base/xalloc.h"
 #include "core/base/clock_reasons.h"
 
 json_t *cli_json_real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
@@ -25,13 +27,18 @@ json_t *cli_json_text(const char *s)
 {
         json_t *j = s ? json_string(s) : json_null();
 
-        if (!j) {
-                char clean[1024];
-                size_t n = 0;
+        if (!j && s) {
+                _cleanup_free_ char *clean = xstrdup(s);
 
-                for (; s[n] && n + 1 < sizeof clean; n++)
-                        clean[n] = (unsigned char)s[n] < 128 ? s[n] : '?';
-                clean[n] = 0;
+                for (unsigned char *at = (unsigned char *)clean; *at;) {
+                        size_t size = *at < 0x80 ? 1 : capo_utf8_size(at, 4);
+
+                        if (!size || size == CAPO_UTF8_CUT) {
+                                *at = '?';
+                                size = 1;
+                        }
+                        at += size;
+                }
                 j = json_string(clean);
         }
         return j;
