@@ -239,7 +239,7 @@ static void find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
                         for (size_t s = found ? found - 1 : 0; s < N_ELEMENTS(stops); s++) {
                                 if (!capo_line_has(line, stops[s]) || capo_line_has(line, code))
                                         continue;
-                                SAY(f->detail, "an output ends with: ");
+                                SAY(f->detail, "a part of the text ends with: ");
                                 capo_quote(line, f->detail + strlen(f->detail), QUOTE);
                                 f->n_marks = 0;
                                 capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});

@@ -174,9 +174,9 @@ expect 3 'NOT DECIDED: capo knows no line here that shows a fault' -- early.txt
 
 # no line decides: where the job stops, and what the person says
 expect 3 'THE LAST LINES OF THE RANKS DIFFER.*batch 87 Loss.*batch 88 start' -- "$reports/validation-one-batch-more"
-expect 3 'an output ends with: All distributed processes.*the text says:.*With 535.113 everything ran fine.*their stacks' -- "$reports/driver-545-two-3090"
+expect 3 'a part of the text ends with: All distributed processes.*the text says:.*With 535.113 everything ran fine.*their stacks' -- "$reports/driver-545-two-3090"
 expect 3 'the text says:.*zero0' -- "$reports/zero3-over-10g"
-expect 3 'an output ends with:.*NVLINK_MODE=force_off' -- "$reports/two-5090-nccl-stop"
+expect 3 'a part of the text ends with:.*NVLINK_MODE=force_off' -- "$reports/two-5090-nccl-stop"
 
 # the person's own words
 printf '%s\n' 'Slower speed with multi-node training' '' 'I get 10K words a second with 2 machines, while on a single one I get 38K.' >slower.md
