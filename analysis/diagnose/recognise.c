@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each text is, and the releases and ranks that it names. */
-#include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/prose.h"
 #include "core/base/nccl_release.h"
 
 /* Find the first release after the word: digits, a point, digits. The "13" of "cu13" does not
@@ -75,6 +75,13 @@ static void recognise_text(struct capo_evidence *e, uint32_t text)
         }
         for (size_t i = 0; i < N_ELEMENTS(sources); i++)
                 capo_evidence_each(e, text, sources[i], take_source, &t->n[CAPO_EVIDENCE_LINES]);
+        for (uint32_t k = 0; k < t->records.n; k++) {
+                const char *line = t->records.text + t->records.v[k].begin;
+
+                t->n[CAPO_EVIDENCE_QUESTION] +=
+                        capo_line_is_prose(line) &&
+                        capo_line_has(line, "NCCL|nccl|llreduce|ll-reduce|ll_reduce|ll reduce");
+        }
         capo_evidence_each(e, text, "Initializing aws-ofi-nccl ", find_release, &e->ofi);
         capo_evidence_each(e, text, "PyTorch version: ", find_release, &e->torch);
         capo_evidence_each(e, text, "[rank", take_rank, e);

@@ -100,7 +100,8 @@ static void add_files(const struct capo_evidence *e, uint32_t first, struct cli_
         char text[512] = "";
 
         for (unsigned k = 0; k < CAPO_EVIDENCE_KINDS; k++) {
-                bool weak = k == CAPO_EVIDENCE_FRAMEWORK || k == CAPO_EVIDENCE_SETTINGS;
+                bool weak = k == CAPO_EVIDENCE_QUESTION || k == CAPO_EVIDENCE_FRAMEWORK ||
+                            k == CAPO_EVIDENCE_SETTINGS;
 
                 if (t->n[k] && !(weak && *text))
                         ADD(text, "%s%s", *text ? ", " : "", capo_evidence_words(k));
