@@ -157,13 +157,14 @@ static void for_sentences(const struct capo_evidence *e, void (*take)(struct sai
         }
 }
 
+/* The sentence that a person begins with counts most. */
 static void count_topic(struct said *s, void *arg)
 {
-        int *n = arg;
+        int *n = arg, first = n[CAPO_TOPIC_HANG] + n[CAPO_TOPIC_SLOW] + n[CAPO_TOPIC_ERROR] ? 1 : 3;
 
-        n[CAPO_TOPIC_HANG] += has_word(s->text, hangs);
-        n[CAPO_TOPIC_SLOW] += has_word(s->text, slow);
-        n[CAPO_TOPIC_ERROR] += has_word(s->text, fails);
+        n[CAPO_TOPIC_HANG] += first * has_word(s->text, hangs);
+        n[CAPO_TOPIC_SLOW] += first * has_word(s->text, slow);
+        n[CAPO_TOPIC_ERROR] += first * has_word(s->text, fails);
 }
 
 enum capo_topic capo_prose_topic(const struct capo_evidence *e)
@@ -233,8 +234,9 @@ static void find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
                         const char *line = r->text + r->v[k].begin;
                         const char *next = k + 1 < r->n ? r->text + r->v[k + 1].begin : "";
 
-                        if (!is_blank(next) && !capo_line_is_prose(next) &&
-                            !capo_line_has(next, " hang| hung|tuck |freez"))
+                        if (capo_line_has(line, " hang| hung|tuck |freez|nothing") ||
+                            (!is_blank(next) && !capo_line_is_prose(next) &&
+                             !capo_line_has(next, " hang| hung|tuck |freez")))
                                 continue;
                         for (size_t s = found ? found - 1 : 0; s < N_ELEMENTS(stops); s++) {
                                 if (!capo_line_has(line, stops[s]) || capo_line_has(line, code))
