@@ -181,7 +181,7 @@ static_assert(offsetof(struct capo_event_v3, coll.algo) == 24 + 80, "profiler_v3
 static_assert(offsetof(struct capo_event_v4, coll.algo) == 24 + 64, "profiler_v4.h");
 static_assert(offsetof(struct capo_event_v5, coll.algo) == 24 + 64, "profiler_v5.h");
 
-/* All versions: name, init, startEvent, stopEvent, recordEventState, finalize, of other types. */
+/* All versions: name, init, startEvent, stopEvent, recordEventState, finalize; init differs. */
 #define CAPO_PROFILER(v, init_args)                                                          \
         struct capo_profiler_v##v {                                                          \
                 const char *name;                                                            \

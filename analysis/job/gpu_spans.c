@@ -38,7 +38,7 @@ CAPO_ORDERED(by_kind, struct capo_gpu_span, CAPO_ORDER(a->kind, b->kind), b->mea
 static uint64_t max_time(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Untimed calls get the median duration of their kind; of two in the middle the shorter, because
- * the longer may be a stall. Sets `most` to the longest of the kind for now. Returns all's. */
+ * the longer may be a stall. Sets `most` to the longest of the kind for now. Returns the longest of all. */
 static uint64_t assume_durations(struct capo_gpu_span *calls, size_t n)
 {
         uint64_t longest = 0;

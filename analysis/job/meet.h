@@ -103,7 +103,7 @@ void capo_meet_follow(struct capo_meet *meet, uint32_t rank, uint32_t seq, uint6
                       uint32_t group);
 
 /** capo_meet_add() - one call of @rank; the times in @r are ns since its log's epoch. Calls above
- * the limit and ranks out of range are ignored. Return: for capo_meet_set_gpu(); -1: not kept. */
+ * the limit and ranks out of range are ignored. Return: a handle for capo_meet_set_gpu(); -1: not kept. */
 int64_t capo_meet_add(struct capo_meet *meet, uint32_t rank, const struct capo_record *r);
 
 /** capo_meet_gap() - a rank was silent for @ns before it made call @seq. */

@@ -33,7 +33,7 @@ struct clock {
         bool known;
 };
 
-/* The reference clock: this machine's if the job ran here, as live ones may; else the first. */
+/* The reference clock: this machine's if the job ran here (live ones are shown, too); else the first. */
 static uint32_t first_clock(const struct capo_job *job)
 {
         const struct capo_job_process *here;

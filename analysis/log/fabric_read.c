@@ -274,6 +274,7 @@ static void counts_add(struct capo_fabric_counts *to, const struct capo_fabric_c
         enum { SUMS = offsetof(struct capo_fabric_counts, error) / sizeof(uint64_t) };
         uint64_t known = 0;
 
+        static_assert(SUMS == CAPO_FI_KIND_ROOM * (2 + CAPO_FI_SIZES) + 8, "is the new one a sum?");
         for (size_t i = 0; i < SUMS; i++) /* all before the errors is 64-bit counts */
                 ((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
         for (unsigned i = 0; i < from->n_errors; i++) {

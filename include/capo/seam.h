@@ -52,15 +52,16 @@ struct capo_seam {
          * 0 not known */
         bool (*current)(uint64_t comm_hash, struct capo_seam_call *out);
         /* the plugins tell the recorder */
-        void (*comm)(const struct capo_seam_comm *comm); /* from a plugin's init, on its thread */
+        void (*comm)(const struct capo_seam_comm *comm); /* on the thread of a plugin's init */
         void (*decided)(uint16_t rule); /* 1 + row, or sweep candidate: goes into the call being
                                            recorded; 0: after a trial, NCCL's own */
         void (*ran)(const struct capo_seam_ran *ran); /* goes into the call or group member being
                                                          recorded on this thread */
         void (*kernel)(const struct capo_seam_kernel *kernel);
         void (*rules)(const char *text); /* payload of a RULES frame: digest, path, rows */
-        bool (*simulates)(void);         /* is the group that this thread ends only simulated? */
-        bool (*in_front)(void); /* is the recorder on, and do calls of NCCL come through it? */
+        /* and ask it again */
+        bool (*simulates)(void); /* is the group that this thread ends only simulated? */
+        bool (*in_front)(void);  /* is the recorder on, and do calls of NCCL come through it? */
 };
 
 extern const struct capo_seam *capo_seam;

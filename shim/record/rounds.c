@@ -121,7 +121,7 @@ static int write_checkpoint(void)
 
 static bool is_full(int error) { return error == -ENOSPC || error == -EDQUOT || error == -EFBIG; }
 
-/* The file's end. A failure but a lack of room is tried again for half a second. */
+/* The file's end. Failures other than a lack of room are tried again for half a second. */
 static int finish_log(void)
 {
         uint64_t wait_ns = 0;

@@ -17,7 +17,7 @@
  *                           `capo report` to recover
  *
  * The drain thread has all signals blocked, allocates nothing from the job's allocator and never
- * holds a lock that a recorded call may want. What it does not inherit: thread.c. */
+ * holds a lock that a usual recorded call wants. What it does not inherit: thread.c. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 

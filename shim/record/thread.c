@@ -36,7 +36,7 @@ static void be_prompt(void)
         syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-/* A thread of the job with a real-time policy may start ours, which must stand behind all. */
+/* A thread of the job with a real-time policy may start ours, which must not stand before any. */
 static void be_modest(void)
 {
         struct sched_param none = {0};
