@@ -19,7 +19,7 @@
 
 /* The distance between the NIC that a rank used and its GPU, and whether a nearer NIC was
  * available. The log has the PCI addresses of both; the path between them comes from the topology
- * (a file, or hwloc on this machine). The recorder only notes NUMA nodes from sysfs, because
+ * (a file, or this machine). The recorder only notes NUMA nodes from sysfs, because
  * walking the PCI tree would slow down the job. */
 static int nic_at(const struct capo_topology *t, const char *address)
 {
