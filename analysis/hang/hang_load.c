@@ -59,6 +59,7 @@ struct hang_moment {
         uint64_t offset; /* 0: none */
 };
 
+/* Find the last HANG frame after which no call was recorded. */
 static void find_frame(const struct capo_job_process *jp, struct hang_moment *out)
 {
         struct capo_log *log = jp->log;
@@ -499,6 +500,7 @@ static int read_log(struct reader *rd, uint32_t process)
 
 /* ---- the job ---- */
 
+/* The settings that affect NCCL's choice, except profiles, in a fixed order. */
 static char *settings_of(const struct capo_job_process *p)
 {
         static const char *const names[] = {"NCCL_ALGO",          "NCCL_PROTO",

@@ -25,7 +25,8 @@ static bool check_one(struct capo_findings *f, const char *path, unsigned second
         if (r == -ETIMEDOUT)
                 snprintf(why, sizeof why, "not within %u s", seconds);
         else if (r && r != -EAGAIN)
-                snprintf(why, sizeof why, "loading it ends the process");
+                snprintf(why, sizeof why, "loading it ends the process (%s%.0d)",
+                         r > 0 ? "exit status " : "by a signal", r > 0 ? r : 0);
         if (*why)
                 capo_finding_add(f, CAPO_FINDING_FAIL, "libraries", "%s does not load: %s", path,
                                  why);

@@ -103,7 +103,7 @@ static double find_ceiling(int nodes, int gpus)
         asked[nodes] = true;
         if (capo_topology_this_machine(0, &t, why, sizeof why) < 0 || t->n_gpus < (size_t)gpus ||
             (nodes > 1 && !ANY_OF(nic, t->nics, t->n_nics, nic->gdr)))
-                return 0; /* an interface without verbs may not tell its speed: NCCL assumes 10 Gb/s */
+                return 0; /* without verbs, or NVML, a NIC's speed may be NCCL's guess of 10 Gb/s */
         for (int node = 0; node < nodes; node++) {
                 for (int i = 0; i < gpus; i++)
                         ranks[n++] =

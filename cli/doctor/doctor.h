@@ -87,9 +87,9 @@ unsigned capo_doctor_pci_gpus(void);
 /** capo_doctor_host() - IOMMU, PCI ACS, whether one process may read another's memory. */
 void capo_doctor_host(struct capo_findings *f);
 
+struct capo_network;
 /** capo_doctor_network_settings() - find names in NCCL_SOCKET_IFNAME, NCCL_IB_HCA and NCCL_NET that
  * are neither in @d nor interfaces of this machine. */
-struct capo_network;
 void capo_doctor_network_settings(struct capo_findings *f, const struct capo_network *d);
 
 /** capo_doctor_network() - fast network devices of this machine, and settings that leave them

@@ -308,10 +308,11 @@ struct cli_page *topo_page(const struct capo_topology *t, const struct capo_allo
         if (*said)
                 cli_page_under(page, "%s", said);
         if (t->hidden)
-                cli_page_under(page,
-                               "%d links lead to GPUs that the description leaves out; they are "
-                               "not counted",
-                               t->hidden);
+                cli_page_under(
+                        page,
+                        "%d links lead to GPUs that the description leaves out, or the driver "
+                        "does not show; they are not counted",
+                        t->hidden);
         if (t->links_unknown)
                 cli_page_under(page, "only the PCI tree is known: NCCL asks the driver for "
                                      "NVLinks. --platform knows some machines whole");

@@ -107,8 +107,12 @@ int watch_write_file(const char *dir, const char *name, const char *old, bool sh
         unlinkat(folder, beside, 0);
         fd = openat(folder, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         out = fd < 0 ? NULL : fdopen(fd, "w");
-        if (!out)
-                return -errno;
+        if (!out) {
+                r = -errno;
+                if (fd >= 0)
+                        close(fd);
+                return r;
+        }
         if (shown) /* the exporter is another user, whatever the umask */
                 fchmod(fd, 0644);
         r = fwrite(text, 1, n, out) < n || fflush(out) || (!shown && fsync(fd)) ? -errno : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file per job for the node exporter's textfile collector: DIR/capo-UID-JOB-NODE.prom. */
+/* One file per job for the node exporter's textfile collector: DIR/capo-UID-JOB-NODE.prom; how
+ * watch writes any file. */
 #pragma once
 
 #include "cli/watch/watch_claim.h"

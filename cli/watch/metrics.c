@@ -445,25 +445,22 @@ static void put_job(struct metrics_put *p)
 #define COUNTER   "counter"
 #define HISTOGRAM "histogram"
 
-static const struct metrics_family families[] =
-        {
+static const struct metrics_family families[] = {
 #define METRIC(id, name, type, help) {name, type, help, put_##id},
 #include "cli/watch/metrics.def"
-},
-                                   inspected[] = {
-                                           {"nccl_bus_bandwidth_gbs", GAUGE,
-                                            "Bus bandwidth of a collective in GB/s, median.",
-                                            put_inspected, .foreign = true},
-                                           {"nccl_collective_exec_time_microseconds", GAUGE,
-                                            "GPU time of a collective in microseconds, mean.",
-                                            put_inspected, .foreign = true, .time = true},
-                                           {"nccl_p2p_bus_bandwidth_gbs", GAUGE,
-                                            "Bus bandwidth of a send or receive in GB/s, median.",
-                                            put_inspected, .foreign = true, .p2p = true},
-                                           {"nccl_p2p_exec_time_microseconds", GAUGE,
-                                            "GPU time of a send or receive in microseconds, mean.",
-                                            put_inspected, .foreign = true, .p2p = true,
-                                            .time = true},
+};
+
+static const struct metrics_family inspected[] = {
+        {"nccl_bus_bandwidth_gbs", GAUGE, "Bus bandwidth of a collective in GB/s, median.",
+         put_inspected, .foreign = true},
+        {"nccl_collective_exec_time_microseconds", GAUGE,
+         "GPU time of a collective in microseconds, mean.", put_inspected, .foreign = true,
+         .time = true},
+        {"nccl_p2p_bus_bandwidth_gbs", GAUGE, "Bus bandwidth of a send or receive in GB/s, median.",
+         put_inspected, .foreign = true, .p2p = true},
+        {"nccl_p2p_exec_time_microseconds", GAUGE,
+         "GPU time of a send or receive in microseconds, mean.", put_inspected, .foreign = true,
+         .p2p = true, .time = true},
 };
 
 void metrics_print(const struct watch *w, const struct watch_job *only, enum metrics_format format,

@@ -195,8 +195,8 @@ static inline bool capo_fit_writable(const struct capo_fit_candidate *c)
         return c->algo && c->proto && c->channels <= CAPO_CHANNELS_MAX;
 }
 
-/** capo_fit_memory() - the end of the program unless @enough: what a profile keeps fails for nothing
- * else. */
+/** capo_fit_memory() - the end of the program unless @enough: rows in order and in range, as a
+ * fit makes them, fail for nothing else. */
 static inline void capo_fit_memory(bool enough)
 {
         if (enough)

@@ -227,7 +227,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                         "no samples of a collective that a tuner decides (all-reduce, all-gather, reduce-scatter, "
                         "broadcast, reduce) whose choice is certain; capo fit --runs says what was made of each run");
         if (o->progress)
-                o->progress("sorting", 0.1);
+                o->progress("sorting, percent", 0.1);
         sort_items(&items, n);
         fit->n_other_clock = one_clock(items, &n);
         for (size_t i = 0, k; i < n; i = k) {
@@ -251,7 +251,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                         return e;
                 fit->n_samples += k - i;
                 if (o->progress)
-                        o->progress("fitting", (double)k / (double)n);
+                        o->progress("fitting, percent", (double)k / (double)n);
         }
         if (!fit->n_series && !fit->n_beside)
                 return -EINVAL;

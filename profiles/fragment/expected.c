@@ -180,15 +180,16 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
                         const struct cause_row *c = &causes[i];
                         const char *next = c->next, *behind = strstr(next, "; ");
                         char proof[64];
+                        bool found = find_proof(c->words, has, arg, proof),
+                             shown = found && c->fits != SHARE; /* its words name the machine */
 
-                        if (!can_be(c, shape, row, proved) ||
-                            find_proof(c->words, has, arg, proof) != (proved == 1))
+                        if (shown != (proved == 1) || !can_be(c, shape, row, found))
                                 continue;
                         /* with proof, skip the advice how to look for it */
                         if (proved && behind && !strncmp(next, "NCCL_DEBUG=INFO: ", 17))
                                 next = behind + 2;
                         out[n] = (struct capo_expected_cause){c->name, c->text, next, ""};
-                        if (c->fits != SHARE) /* its words name the machine, not the cause */
+                        if (shown)
                                 memcpy(out[n].proof, proof, sizeof proof);
                         n++;
                 }

@@ -101,7 +101,8 @@ struct capo_topology {
         bool pci_known;     /* the PCI tree and its speeds are known (not from nvidia-smi text) */
         bool links_unknown; /* an NCCL file with only PCI, or no driver: NCCL asks the driver for
                                links when it runs */
-        int hidden; /* link ends to GPUs that are not in the description (CAPO_TOPOLOGY_PARTIAL) */
+        int hidden; /* link ends to GPUs that are not in the description, or that the driver does
+                       not show (CAPO_TOPOLOGY_PARTIAL) */
         uint8_t *gpu_path; /* [a * n_gpus + b], enum capo_path over PCI only, ignoring NVLink */
         uint8_t *nic_path; /* [gpu * n_nics + nic] */
 };

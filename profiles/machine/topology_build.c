@@ -176,7 +176,7 @@ static int join_gpus(struct topology_build *b, const struct half_link *h, int to
                 return topology_fail(
                         b, h->line, "expected a link to another GPU, found GPU %s linked to itself",
                         h->to);
-        if (b->flags & CAPO_TOPOLOGY_PARTIAL &&
+        if (b->flags & CAPO_TOPOLOGY_PARTIAL && !other->sm && !other->gcn &&
             !ANY_OF(own, b->halves, b->n_halves, own->from == to)) {
                 t->hidden += h->count; /* nothing was asked about that GPU */
                 return 0;
@@ -322,7 +322,7 @@ int topology_build_end(struct topology_build *b, int r, struct capo_topology **o
         if (!r) {
                 measure_paths(t);
                 t->links_unknown =
-                        !t->n_links && t->gpus[0].xml && !strcmp(t->gpus[0].xml->name, "pci");
+                        !t->n_links && !ANY_OF(g, t->gpus, t->n_gpus, !g->xml || g->sm || g->gcn);
                 t->platform = xstrdup(capo_platform_recognise(t));
                 *out = t;
         } else {

@@ -261,7 +261,7 @@ int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size
         hwloc_topology_init(&c->topology);
         hwloc_topology_set_io_types_filter(c->topology, HWLOC_TYPE_FILTER_KEEP_ALL);
         if (hwloc_topology_load(c->topology) < 0) {
-                capo_why(-EIO, why, room, "hwloc sees no machine here: %s", strerror(errno));
+                capo_why(-EIO, why, room, "hwloc reads no machine: %s", strerror(errno));
                 hwloc_topology_destroy(c->topology);
                 free(c);
                 return -EIO;

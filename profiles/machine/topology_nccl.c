@@ -219,7 +219,7 @@ static int read_system(struct topology_build *b, const struct capo_xml *root, in
                         root->name,
                         !strcmp(root->name, "graphs") ? " (this is an NCCL graph file)"
                         : !strcmp(root->name, "topology")
-                                ? " (of lstopo's: HWLOC_XMLFILE=FILE capo topo capture converts it)"
+                                ? " (of lstopo's, which is not read)"
                                 : "");
         for (const struct capo_xml *e = root->child; e; e = e->next) {
                 struct capo_topology_cpu *cpu;

@@ -13,7 +13,7 @@
 struct candidate {
         int gpu; /* index in the topology */
         bool mig, slice, taken;
-        const char *uuid;
+        const char *uuid;                   /* "": none */
         char old_name[CAPO_UUID_ROOM + 32]; /* "": none */
 };
 
