@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a fit in their order: gather, estimate, decide, rows, check, judge. fit_make.c calls
- * them. */
+/* The steps of a fit in their order: gather, labels, estimate, decide, rows, judge, check.
+ * fit_make.c calls them. */
 #pragma once
 
 #include <math.h>

@@ -217,10 +217,9 @@ static int read_system(struct topology_build *b, const struct capo_xml *root, in
                 return topology_fail(
                         b, root->line, "expected <system> of an NCCL topology, found <%s>%s",
                         root->name,
-                        !strcmp(root->name, "graphs") ? " (this is an NCCL graph file)"
-                        : !strcmp(root->name, "topology")
-                                ? " (of lstopo's, which is not read)"
-                                : "");
+                        !strcmp(root->name, "graphs")     ? " (this is an NCCL graph file)"
+                        : !strcmp(root->name, "topology") ? " (of lstopo's, which is not read)"
+                                                          : "");
         for (const struct capo_xml *e = root->child; e; e = e->next) {
                 struct capo_topology_cpu *cpu;
                 int r;
