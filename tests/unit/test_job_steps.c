@@ -36,13 +36,15 @@ static void stop(void)
 
 TestSuite(job_steps, .init = start, .fini = stop);
 
+static unsigned n_nodes = 2;
+
 static void load_with(unsigned kept, bool gpu, uint64_t slow_ns)
 {
         static const uint64_t sizes[] = {25 << 20, 1 << 20};
         char command[256], line[256], why[128];
         struct gen_job made = {.dir = dir,
-                               .layout = (unsigned[]){2, 1},
-                               .n_nodes = 2,
+                               .layout = (unsigned[]){n_nodes, 1},
+                               .n_nodes = n_nodes,
                                .n_steps = 300,
                                .sizes = sizes,
                                .n_sizes = 2,
@@ -89,6 +91,16 @@ Test(job_steps, whole)
         cr_expect_eq(s.steps.part[0].comm, 0);
         cr_expect_gt(s.nccl_share, 0.1);
         cr_expect_lt(s.nccl_share, 1);
+}
+
+/* A single process is asked alone, and agrees with itself. */
+Test(job_steps, one_process)
+{
+        n_nodes = 1;
+        load(1);
+        cr_expect_eq(s.steps.known, CAPO_STEPS_FOUND, "%s", s.steps.why);
+        cr_expect_eq(s.total, 300);
+        cr_expect(s.asked == 1 && s.agree == 1, "%u of %u", s.agree, s.asked);
 }
 
 /* Of the steps before the last calls only the number is known. */
