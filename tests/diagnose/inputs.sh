@@ -204,6 +204,10 @@ printf '%s\n' 'mpirun hangs here:' '[1744102518.3] [n0:1:0] UCX DEBUG a' '[17441
 expect 3 '152 s pass between these two lines:.*DEBUG a.*DEBUG b' -- silence.md
 printf '%s\n' 'Two workers are slow.' '    [ ] NCCL' '    [X] Gloo' 'Authentication refused: bad ownership or modes for directory /root/.ssh' >built.md
 expect 3 '\[ \] NCCL.*bad ownership' -- built.md
+# the data goes over sockets though nobody complains
+printf '%s\n' 'node-a:1:2 [0] NCCL INFO NET/IB : No device found.' 'node-a:1:2 [0] NCCL INFO Failed to open libibverbs.so[.1]' \
+        'node-a:1:2 [0] NCCL INFO Using network Socket' >socket.log
+expect 3 'TCP sockets: node-a.*libibverbs was not opened: node-a' -- socket.log
 # a launcher's label inside a row of nccl-tests
 printf '[0]  %s [0] 1335 12 %s 0\n' '16777216 4194304 float     sum -1[0] 1334 12 24.09 0' 24.06 '67108864 16777216 float     sum -1[0] 24410 2.7 5.27 0' 5.27 | sed '1i# size count type redop root time algbw busbw #wrong' >labels.txt
 expect 3 'BUS BANDWIDTH FALLS AS MESSAGES GROW: from 24.09 to 5.27' -- labels.txt
