@@ -33,7 +33,7 @@ struct pickle {
         const char *why;
 };
 
-static void fail(struct pickle *p, int error, const char *why)
+static void fail_pickle(struct pickle *p, int error, const char *why)
 {
         if (!p->error) {
                 p->error = error;
@@ -53,7 +53,7 @@ static void write_text(struct pickle *p, struct item *item, const char *text, si
 {
         p->written += size;
         if (p->written > MOST_TEXT)
-                fail(p, -EFBIG, "it is too large");
+                fail_pickle(p, -EFBIG, "it is too large");
         if (p->error)
                 return;
         if (!item->text || item->size + size >= item->room) {
@@ -90,7 +90,7 @@ static void write_key(struct pickle *p, struct item *to, const struct item *key)
         size_t quotes = key->kind == ITEM_NUMBER;
 
         if (!quotes && key->kind != ITEM_STRING)
-                fail(p, -EINVAL, "a key of a dict is neither a string nor a number");
+                fail_pickle(p, -EINVAL, "a key of a dict is neither a string nor a number");
         write_text(p, to, "\"", quotes);
         write_text(p, to, key->text, key->size);
         write_text(p, to, "\"", quotes);
@@ -102,12 +102,12 @@ static void take_items(struct pickle *p, size_t first, struct item *to)
         bool pairs = to->kind == ITEM_DICT;
 
         if (pairs && (p->n - first) % 2)
-                fail(p, -EINVAL, "a key of a dict has no value");
+                fail_pickle(p, -EINVAL, "a key of a dict has no value");
         for (size_t i = first; i < p->n && !p->error; i++) {
                 bool value = pairs && (i - first) % 2;
 
                 if (p->stack[i]->kind == ITEM_MARK)
-                        fail(p, -EINVAL, "a mark stands where a value belongs");
+                        fail_pickle(p, -EINVAL, "a mark stands where a value belongs");
                 write_text(p, to, value ? ":" : ",", value || to->size);
                 (pairs && !value ? write_key : write_item)(p, to, p->stack[i]);
         }
@@ -123,7 +123,7 @@ static uint64_t read_size(struct pickle *p, size_t bytes)
         uint64_t v = 0;
 
         if ((size_t)(p->end - p->at) < bytes) {
-                fail(p, -EINVAL, NULL);
+                fail_pickle(p, -EINVAL, NULL);
                 return 0;
         }
         for (size_t i = 0; i < bytes; i++)
@@ -150,7 +150,7 @@ static void push_long(struct pickle *p, uint64_t bytes)
         uint64_t v;
 
         if (bytes > 8 || (uint64_t)(p->end - p->at) < bytes) {
-                fail(p, -EINVAL, "a number of more than 64 bits");
+                fail_pickle(p, -EINVAL, "a number of more than 64 bits");
                 return;
         }
         v = read_size(p, bytes);
@@ -177,7 +177,7 @@ static void push_string(struct pickle *p, uint64_t size)
         struct item *item;
 
         if ((uint64_t)(p->end - p->at) < size) {
-                fail(p, -EINVAL, NULL);
+                fail_pickle(p, -EINVAL, NULL);
                 return;
         }
         end = at + size;
@@ -203,7 +203,7 @@ static void push_string(struct pickle *p, uint64_t size)
 static void keep_item(struct pickle *p, uint64_t number)
 {
         if (!p->n || p->stack[p->n - 1]->kind == ITEM_MARK || number > p->n_memo) {
-                fail(p, -EINVAL, NULL); /* writers number memo entries consecutively */
+                fail_pickle(p, -EINVAL, NULL); /* writers number memo entries consecutively */
                 return;
         }
         if (number == p->n_memo)
@@ -220,7 +220,7 @@ static void get_item(struct pickle *p, uint64_t number)
         if (item)
                 push_item(p, item->kind, item->text, item->size);
         else
-                fail(p, -EINVAL, "a value is used that was never kept");
+                fail_pickle(p, -EINVAL, "a value is used that was never kept");
 }
 
 /* ---- opcodes ---- */
@@ -233,7 +233,7 @@ static void to_mark(struct pickle *p, enum item_kind kind)
         while (mark && p->stack[mark - 1]->kind != ITEM_MARK)
                 mark--;
         if (!mark || (kind != ITEM_TUPLE && mark < 2)) {
-                fail(p, -EINVAL, "a mark is missing");
+                fail_pickle(p, -EINVAL, "a mark is missing");
                 return;
         }
         if (kind == ITEM_TUPLE) {
@@ -243,7 +243,7 @@ static void to_mark(struct pickle *p, enum item_kind kind)
         }
         to = p->stack[mark - 2];
         if (to->kind != kind) {
-                fail(p, -EINVAL, "values are put into what is no list or dict");
+                fail_pickle(p, -EINVAL, "values are put into what is no list or dict");
                 return;
         }
         put_item(p->stack[mark - 1]);
@@ -255,7 +255,7 @@ static void to_mark(struct pickle *p, enum item_kind kind)
 static void to_last(struct pickle *p, enum item_kind kind, size_t n)
 {
         if (p->n <= n || p->stack[p->n - 1 - n]->kind != kind)
-                fail(p, -EINVAL, NULL);
+                fail_pickle(p, -EINVAL, NULL);
         else
                 take_items(p, p->n - n, p->stack[p->n - 1 - n]);
 }
@@ -265,7 +265,7 @@ static void make_tuple(struct pickle *p, size_t n)
         struct item *tuple;
 
         if (p->n < n) {
-                fail(p, -EINVAL, NULL);
+                fail_pickle(p, -EINVAL, NULL);
                 return;
         }
         tuple = push_item(p, ITEM_TUPLE, "", 0); /* below the items it gets */
@@ -309,13 +309,13 @@ static void run_opcode(struct pickle *p, uint8_t op)
         case 0x86:
         case 0x87: make_tuple(p, op - 0x84u); break;
         default:
-                fail(p, -EINVAL,
-                     op && strchr("cR\x93\x81ibo\x92PQ\x82\x83\x84", op)
-                             ? "it names or calls something of Python: nothing of it is run"
-                             : "an opcode that plain data does not need");
+                fail_pickle(p, -EINVAL,
+                            op && strchr("cR\x93\x81ibo\x92PQ\x82\x83\x84", op)
+                                    ? "it names or calls something of Python: nothing of it is run"
+                                    : "an opcode that plain data does not need");
         }
         if (p->n > MOST_ITEMS)
-                fail(p, -EFBIG, "it is too large");
+                fail_pickle(p, -EFBIG, "it is too large");
 }
 
 int capo_pickle_json(const void *data, size_t size, char **json, char *why, size_t room)
@@ -329,9 +329,9 @@ int capo_pickle_json(const void *data, size_t size, char **json, char *why, size
                 run_opcode(&p, *p.at++);
         }
         if (p.at == p.end)
-                fail(&p, -EINVAL, "it is cut off");
+                fail_pickle(&p, -EINVAL, "it is cut off");
         else if (p.n != 1 || p.stack[0]->kind == ITEM_MARK)
-                fail(&p, -EINVAL, "it is not one value");
+                fail_pickle(&p, -EINVAL, "it is not one value");
         out = push_item(&p, ITEM_NUMBER, "", 0);
         write_item(&p, out, p.stack[0]);
         if (p.error)

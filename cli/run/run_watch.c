@@ -76,7 +76,7 @@ struct place {
         char path[PATH_MAX], part[PATH_MAX + 32];
 };
 
-/* The file appears atomically; @part is its temporary name. */
+/* The file appears whole: until then it has the name `part`. */
 static int write_capture(const void *arg, void *nothing)
 {
         const struct place *to = arg;

@@ -15,7 +15,7 @@ enum { VARIABLES = 64 };
 
 static const char *get(const char *name, void *user) { return getenv(name); }
 
-static void layout(bool in_rank)
+static void ask_layout(bool in_rank)
 {
         struct capo_layout_launch launch;
         char text[CAPO_LAYOUT_TEXT];
@@ -94,8 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                         capo_env_understood(name, value + 1, &of);
                 }
         }
-        layout(false);
-        layout(true);
+        ask_layout(false);
+        ask_layout(true);
         visible();
         environ = before;
         for (unsigned i = 0; i < n; i++)
