@@ -340,7 +340,7 @@ expect 1 'its stack: libpthread.so.0 <- libnccl.so.2 <- ncclCommDestroy' -- stub
 # only CUDA's own words explain what NCCL quotes of CUDA, and what is enabled already can be reached
 for said in 'unsupported limit' 'exec affinity type is not supported' 'peer access is already enabled' 'unknown error'; do
         echo "n0:1:2 [0] init.cc:255 NCCL WARN Cuda failure 1 '$said'" >quoted.txt
-        "$capo" diagnose quoted.txt | grep -q 'THE SERVER REFUSES\|CANNOT REACH\|WRONG ARGUMENT' && { echo "$said: $("$capo" diagnose quoted.txt)"; bad=1; }
+        "$capo" diagnose quoted.txt | grep -q 'THE SERVER REFUSES\|CANNOT REACH\|CUDA REFUSES' && { echo "$said: $("$capo" diagnose quoted.txt)"; bad=1; }
         expect 1 'A CALL OF CUDA FAILED IN NCCL' -- quoted.txt
 done
 echo 'n0: Test CUDA failure common.cu:1045 .unknown error.' >cuda.txt
